@@ -1,0 +1,9 @@
+/* formats.h: every format file.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef EPIQ_FORMATS_H
+#define EPIQ_FORMATS_H
+
+#include "format_e4m3.h"
+#include "format_nvfp4.h"
+
+#endif

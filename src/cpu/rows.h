@@ -1,0 +1,53 @@
+/* rows.h: the stages that a CPU backend is made of: loops over a tile of one row, each on the backend's lanes.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A tile is an array of the driver's own with room for EPIQI_TILE_SLACK elements behind its n: stages read and write
+ * whole vectors. What tree_squares and amax read holds zeros from n to the end of the last vector; load and
+ * deinterleave leave them.
+ * Caller's memory is touched by load and store alone: elements 0 to n - 1, at any alignment. */
+#ifndef EPIQ_ROWS_H
+#define EPIQ_ROWS_H
+
+#include "arith/types.h"
+
+#include <stdint.h>
+
+enum { EPIQI_TILE_SLACK = 32 };
+
+/* Stages of a dtype. */
+typedef struct epiqi_dtype_rows {
+    void (*load)(const void *from, int64_t n, float *to);
+    void (*store)(const float *from, int64_t n, void *to); /* RN_T, NaN canonical */
+    void (*act_mul)(const ar_act_mul *p, const float *gate, const float *up, int64_t n, float *y);
+    void (*norm_sum)(const ar_norm *p, const float *x, const float *residual, int64_t n, float *h);
+    void (*norm)(const ar_norm *p, const float *h, float rinv, const float *weight, int64_t n, float *y);
+} epiqi_dtype_rows;
+
+/* Stages of a format. Codes are one a byte, 4-bit ones too. A tile starts with a group; the last may be short. */
+typedef struct epiqi_format_rows {
+    void (*scale)(const ar_quant *q, const float *amax, const uint32_t *nan, int64_t groups, float *factor,
+                  uint32_t *stored);
+    void (*code)(const ar_quant *q, const float *y, int64_t n, int64_t group, const float *factor, int divide,
+                 uint8_t *codes);
+    void (*value)(const uint8_t *codes, int64_t n, float *d);
+    void (*scale_value)(const ar_quant *q, const uint32_t *stored, int64_t groups, float *factor);
+    int divides, divides_static; /* AR_X_DIVIDES, AR_X_DIVIDES_STATIC */
+} epiqi_format_rows;
+
+/* Values that a call computes once. */
+enum { EPIQI_OF_SCALE, EPIQI_OF_INV_SCALE, EPIQI_SECOND_LEVEL, EPIQI_SECOND_LEVEL_OF_AMAX };
+
+typedef struct epiqi_backend_rows {
+    epiqi_dtype_rows dtypes[3]; /* by AR_F32, AR_F16, AR_BF16 */
+    void (*deinterleave)(const float *pairs, int64_t n, float *even, float *odd);
+    float (*tree_squares)(const float *h, int64_t n, float *scratch);
+    float (*norm_rinv)(const ar_norm *p, float sum, int64_t cols);
+    void (*amax)(const float *y, int64_t n, int64_t group, float *amax, uint32_t *nan);
+    float (*uniform_value)(int what, float a);
+    void (*scale_rows)(const float *d, int64_t n, int64_t group, const float *factor, float second, float *y);
+    epiqi_format_rows formats[8]; /* in the order of EPIQI_FORMATS */
+} epiqi_backend_rows;
+
+extern const epiqi_backend_rows epiqi_rows_c;
+
+#endif

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# run_tests.sh: builds and runs test suites; the last line says `N passed, N failed`.
+# SPDX-License-Identifier: Apache-2.0
+#
+#     run_tests.sh [suite] [sanitized] [deep]
+#
+# suite      build/test: every test but the deep ones
+# sanitized  build/sanitized: the same tests of behaviour with AddressSanitizer and UndefinedBehaviorSanitizer
+# deep       build/test: the tests labelled deep, which take long
+#
+# CC chooses the compiler (build/test-clang for CC=clang, and so on), JOBS the number of processes.
+set -u
+cd "$(dirname "$0")/../.." || exit
+jobs=${JOBS:-$(nproc)}
+suffix=${CC:+-$(basename "${CC%% *}")}
+passed=0
+failed=0
+skipped=0
+
+# build FOLDER [cmake options]
+build() {
+    local folder=$1
+    shift
+    tools/setup/configure.sh "$folder" -DCMAKE_BUILD_TYPE=Release -DEPIQ_TESTS=ON -DEPIQ_WERROR=ON \
+        -DPython3_EXECUTABLE="$PWD/build/venv/bin/python" "$@" &&
+        cmake --build "$folder" --parallel "$jobs"
+}
+
+# count WHAT REPORT: a number in the head of a JUnit report
+count() {
+    sed -n "s/^[[:space:]]*$1=\"\([0-9]*\)\".*/\1/p" "$2" | head -n 1
+}
+
+# run FOLDER [ctest options]: adds to the counts
+run() {
+    local folder=$1 report
+    shift
+    report=$PWD/$folder/report.xml
+    rm -f "$report"
+    ctest --test-dir "$folder" --parallel "$jobs" --output-on-failure --no-tests=error --output-junit "$report" "$@"
+    local status=$?
+    if [ ! -f "$report" ]; then
+        echo "ctest gave no report for $folder"
+        failed=$((failed + 1))
+        return
+    fi
+    local tests failures skips
+    tests=$(count tests "$report")
+    failures=$(count failures "$report")
+    skips=$(count skipped "$report")
+    passed=$((passed + tests - failures - skips))
+    failed=$((failed + failures))
+    skipped=$((skipped + skips))
+    if [ $status -ne 0 ] && [ "$failures" = 0 ]; then
+        echo "ctest of $folder ended with status $status"
+        failed=$((failed + 1))
+    fi
+}
+
+# job TITLE FOLDER CTEST-OPTIONS [cmake options]
+job() {
+    local title=$1 folder=$2 options=$3
+    shift 3
+    echo "== $title ($folder)"
+    if build "$folder" "$@"; then
+        run "$folder" $options
+    else
+        echo "$folder did not build: counted as one failure"
+        failed=$((failed + 1))
+    fi
+}
+
+if tools/setup/install_test_deps.sh; then
+    for suite in "$@"; do
+        case $suite in
+        suite) job "test suite" "build/test$suffix" "-LE deep" ;;
+        sanitized) job "test suite under sanitizers" "build/sanitized$suffix" "-LE deep|slow" \
+            -DEPIQ_SANITIZE=address,undefined ;;
+        deep) job "deep tests" "build/test$suffix" "-L deep" ;;
+        *) echo "run_tests.sh: no suite is called $suite" >&2 && exit 2 ;;
+        esac
+    done
+else
+    failed=1
+fi
+
+[ $skipped -eq 0 ] || echo "$skipped skipped (the reasons stand above)"
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
