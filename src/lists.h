@@ -110,7 +110,7 @@
 
 /* Formats: value suffix, name, bits of a code, columns of a block (0: none fixed), dtype of a stored scale, grains. */
 #define EPIQI_FORMATS(X)                                                                                               \
-    X(E4M3, e4m3, 8, 0, F32, EPIQI_STATIC | EPIQI_DYNAMIC | EPIQI_TOKEN)                                               \
+    X(E4M3, e4m3, 8, 0, F32, EPIQI_STATIC | EPIQI_DYNAMIC | EPIQI_TOKEN | EPIQI_GROUP)                                 \
     X(NVFP4, nvfp4, 4, 16, E4M3, EPIQI_GROUP)
 
 enum { EPIQI_STATIC = 1, EPIQI_DYNAMIC = 2, EPIQI_TOKEN = 4, EPIQI_GROUP = 8 };
@@ -118,6 +118,9 @@ enum { EPIQI_STATIC = 1, EPIQI_DYNAMIC = 2, EPIQI_TOKEN = 4, EPIQI_GROUP = 8 };
 /* Layouts of group scales: value suffix, formats with a fixed block (1) or without (0) or both (2). */
 #define EPIQI_LAYOUTS(X)                                                                                               \
     X(ROW, 2)                                                                                                          \
+    X(COL, 0)                                                                                                          \
+    X(COL_ALIGNED, 0)                                                                                                  \
+    X(PACKED_UE8M0, 0)                                                                                                 \
     X(TILE128X4, 1)
 
 /* CPU backends: value suffix, name, whether this build has it is the preprocessor's word. */

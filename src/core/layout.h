@@ -34,6 +34,18 @@ EPIQI_LAYOUT_FN epiqi_scale_array epiqi_scale_array_of(int32_t layout, int64_t r
 {
     epiqi_scale_array a = {rows, groups, bytes, 1, 1};
     switch (layout) {
+    case EPIQ_LAYOUT_COL:
+    case EPIQ_LAYOUT_COL_ALIGNED:
+        a.row_multiple = layout == EPIQ_LAYOUT_COL ? 1 : 4;
+        a.lines = groups;
+        a.line = epiqi_padded(rows, a.row_multiple);
+        break;
+    case EPIQ_LAYOUT_PACKED_UE8M0: /* words of four groups */
+        a.row_multiple = 4;
+        a.group_multiple = 4;
+        a.lines = groups < 0 ? groups : (groups + 3) / 4;
+        a.line = epiqi_padded(rows, 4);
+        break;
     case EPIQ_LAYOUT_TILE128X4:
         a.row_multiple = 128;
         a.group_multiple = 4;
@@ -57,6 +69,11 @@ EPIQI_LAYOUT_FN int epiqi_is_tiled(int32_t layout)
 EPIQI_LAYOUT_FN int64_t epiqi_scale_offset(int32_t layout, int64_t stride, int32_t bytes, int64_t row, int64_t group)
 {
     switch (layout) {
+    case EPIQ_LAYOUT_COL:
+    case EPIQ_LAYOUT_COL_ALIGNED:
+        return group * stride + row * bytes;
+    case EPIQ_LAYOUT_PACKED_UE8M0:
+        return (group >> 2) * stride + row * 4 + (group & 3);
     case EPIQ_LAYOUT_TILE128X4:
         return (row >> 7) * stride + (group >> 2) * 512 + (row & 31) * 16 + ((row >> 5) & 3) * 4 + (group & 3);
     default:
