@@ -121,7 +121,8 @@ enum { EPIQI_STATIC = 1, EPIQI_DYNAMIC = 2, EPIQI_TOKEN = 4, EPIQI_GROUP = 8 };
     X(COL, 0)                                                                                                          \
     X(COL_ALIGNED, 0)                                                                                                  \
     X(PACKED_UE8M0, 0)                                                                                                 \
-    X(TILE128X4, 1)
+    X(TILE128X4, 1)                                                                                                    \
+    X(TILE8X4, 1)
 
 /* CPU backends: value suffix, name, whether this build has it is the preprocessor's word. */
 #define EPIQI_CPU_BACKENDS(X) X(C, c)

@@ -47,9 +47,10 @@ EPIQI_LAYOUT_FN epiqi_scale_array epiqi_scale_array_of(int32_t layout, int64_t r
         a.line = epiqi_padded(rows, 4);
         break;
     case EPIQ_LAYOUT_TILE128X4:
-        a.row_multiple = 128;
+    case EPIQ_LAYOUT_TILE8X4:
+        a.row_multiple = layout == EPIQ_LAYOUT_TILE128X4 ? 128 : 8;
         a.group_multiple = 4;
-        a.lines = epiqi_padded(rows, 128);
+        a.lines = epiqi_padded(rows, a.row_multiple);
         a.line = epiqi_padded(groups, 4);
         break;
     default:
@@ -61,7 +62,7 @@ EPIQI_LAYOUT_FN epiqi_scale_array epiqi_scale_array_of(int32_t layout, int64_t r
 /* Whether the array is stored as tiles, dense and without a line stride. */
 EPIQI_LAYOUT_FN int epiqi_is_tiled(int32_t layout)
 {
-    return layout == EPIQ_LAYOUT_TILE128X4;
+    return layout == EPIQ_LAYOUT_TILE128X4 || layout == EPIQ_LAYOUT_TILE8X4;
 }
 
 /* Byte offset of the scale of (row, group), which may be padding. `stride`: bytes between lines, or for tiles the bytes
@@ -74,6 +75,8 @@ EPIQI_LAYOUT_FN int64_t epiqi_scale_offset(int32_t layout, int64_t stride, int32
         return group * stride + row * bytes;
     case EPIQ_LAYOUT_PACKED_UE8M0:
         return (group >> 2) * stride + row * 4 + (group & 3);
+    case EPIQ_LAYOUT_TILE8X4:
+        return (row >> 3) * stride + (group >> 2) * 32 + (row & 7) * 4 + (group & 3);
     case EPIQ_LAYOUT_TILE128X4:
         return (row >> 7) * stride + (group >> 2) * 512 + (row & 31) * 16 + ((row >> 5) & 3) * 4 + (group & 3);
     default:
