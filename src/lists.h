@@ -111,6 +111,7 @@
 /* Formats: value suffix, name, bits of a code, columns of a block (0: none fixed), dtype of a stored scale, grains. */
 #define EPIQI_FORMATS(X)                                                                                               \
     X(E4M3, e4m3, 8, 0, F32, EPIQI_STATIC | EPIQI_DYNAMIC | EPIQI_TOKEN | EPIQI_GROUP)                                 \
+    X(E5M2, e5m2, 8, 0, F32, EPIQI_STATIC | EPIQI_DYNAMIC | EPIQI_TOKEN | EPIQI_GROUP)                                 \
     X(NVFP4, nvfp4, 4, 16, E4M3, EPIQI_GROUP)
 
 enum { EPIQI_STATIC = 1, EPIQI_DYNAMIC = 2, EPIQI_TOKEN = 4, EPIQI_GROUP = 8 };

@@ -4,6 +4,7 @@
 #define EPIQ_FORMATS_H
 
 #include "format_e4m3.h"
+#include "format_e5m2.h"
 #include "format_nvfp4.h"
 
 #endif
