@@ -114,6 +114,7 @@
     X(E5M2, e5m2, 8, 0, F32, EPIQI_STATIC | EPIQI_DYNAMIC | EPIQI_TOKEN | EPIQI_GROUP)                                 \
     X(INT8, int8, 8, 0, F32, EPIQI_STATIC | EPIQI_TOKEN)                                                               \
     X(MXFP8, mxfp8, 8, 32, E8M0, EPIQI_GROUP)                                                                          \
+    X(MXFP4, mxfp4, 4, 32, E8M0, EPIQI_GROUP)                                                                          \
     X(NVFP4, nvfp4, 4, 16, E4M3, EPIQI_GROUP)
 
 enum { EPIQI_STATIC = 1, EPIQI_DYNAMIC = 2, EPIQI_TOKEN = 4, EPIQI_GROUP = 8 };

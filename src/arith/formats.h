@@ -6,6 +6,7 @@
 #include "format_e4m3.h"
 #include "format_e5m2.h"
 #include "format_int8.h"
+#include "format_mxfp4.h"
 #include "format_mxfp8.h"
 #include "format_nvfp4.h"
 
