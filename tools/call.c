@@ -15,6 +15,7 @@ const char *operation_name(int operation)
     return operation == ACT_MUL    ? "act_mul"
            : operation == RMS_NORM ? "rms_norm"
            : operation == QUANTIZE ? "quantize"
+           : operation == LAYOUT   ? "layout"
                                    : "dequantize";
 }
 

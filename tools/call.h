@@ -60,6 +60,9 @@ float *call_reference(const call *c);
 /* Adds the accuracy of the call's codes, measured against the values of call_reference. */
 void call_accuracy(const call *c, const float *reference, accuracy *a);
 
+/* What `explain layout` says: where the scales of a checked call are stored. */
+void print_layout(const call *c);
+
 /* Bytes that must move: inputs read once, outputs written once. */
 int64_t call_bytes_read(const call *c);
 int64_t call_bytes_written(const call *c);

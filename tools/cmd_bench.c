@@ -9,42 +9,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads and writes the volumes of a call: a memcpy as far as both go, then reading or writing alone. */
-typedef struct traffic {
+/* Equal calls, each on buffers of its own, made in turn; and as many copies. */
+typedef struct rotation {
+    call *calls;
+    int64_t count, next;
+    /* A memcpy that reads and writes as many bytes as a call together: half of them each. */
     unsigned char *from, *to;
-    int64_t read, written;
-    int32_t parts;
-    const epiq_exec *exec; /* the threads of the call serve the copy too */
-} traffic;
+    int64_t bytes, next_copy;
+    int32_t parts; /* the threads of the call serve the copy, too */
+} rotation;
 
-static volatile uint64_t sink;
+static void run_next(void *data)
+{
+    rotation *r = data;
+    call_must_run(&r->calls[r->next]);
+    r->next = (r->next + 1) % r->count;
+}
 
 static void copy_part(void *work, int32_t index)
 {
-    const traffic *t = work;
-    const int64_t both = t->read < t->written ? t->read : t->written, parts = t->parts;
-    const int64_t copy_from = both * index / parts, copy_to = both * (index + 1) / parts;
-    memcpy(t->to + copy_from, t->from + copy_from, (size_t)(copy_to - copy_from));
-    const int64_t read_from = both + (t->read - both) * index / parts;
-    const int64_t read_to = both + (t->read - both) * (index + 1) / parts;
-    uint64_t sum = 0, word;
-    for (int64_t i = read_from; i + 8 <= read_to; i += 8) {
-        memcpy(&word, t->from + i, 8);
-        sum += word;
-    }
-    sink = sum;
-    const int64_t set_from = both + (t->written - both) * index / parts;
-    const int64_t set_to = both + (t->written - both) * (index + 1) / parts;
-    memset(t->to + set_from, (int)(sum & 1), (size_t)(set_to - set_from));
+    const rotation *r = work;
+    const int64_t start = r->next_copy * r->bytes;
+    const int64_t from = start + r->bytes * index / r->parts, to = start + r->bytes * (index + 1) / r->parts;
+    memcpy(r->to + from, r->from + from, (size_t)(to - from));
 }
 
-static void copy(void *data)
+static void copy_next(void *data)
 {
-    traffic *t = data;
-    if (t->exec->executor)
-        t->exec->executor(t->exec->executor_data, t->parts, copy_part, t);
+    rotation *r = data;
+    const epiq_exec *exec = &r->calls[0].exec;
+    if (exec->executor)
+        exec->executor(exec->executor_data, r->parts, copy_part, r);
     else
-        copy_part(t, 0);
+        copy_part(r, 0);
+    r->next_copy = (r->next_copy + 1) % r->count;
 }
 
 typedef struct measured {
@@ -52,23 +50,26 @@ typedef struct measured {
     int64_t bytes;
 } measured;
 
-static measured measure(call *c)
+static measured measure(call *calls, int64_t count, bool cold)
 {
-    measured m = {0};
-    const double seconds = 0.1;
-    traffic t = {.read = call_bytes_read(c), .written = call_bytes_written(c), .exec = &c->exec};
-    t.parts = c->exec.executor ? 16 : 1;
-    t.from = allocate(t.read);
-    t.to = allocate(t.written);
-    memset(t.from, 1, (size_t)t.read); /* pages of its own, not one page of zeros */
-    m.bytes = t.read + t.written;
-    m.ns = median_ns(call_must_run, c, seconds);
-    m.copy_ns = median_ns(copy, &t, seconds);
-    call empty = *c;
+    measured m = {.bytes = call_bytes_read(calls) + call_bytes_written(calls)};
+    rotation r = {.calls = calls, .count = count, .bytes = (m.bytes + 1) / 2, .parts = calls->exec.executor ? 16 : 1};
+    double ns[2];
+    r.from = allocate(count * r.bytes);
+    r.to = allocate(count * r.bytes);
+    memset(r.from, 1, (size_t)(count * r.bytes)); /* pages of its own, not one page of zeros */
+    for (int64_t i = 0; i < count; i++) {         /* the pages of all outputs */
+        run_next(&r);
+        copy_next(&r);
+    }
+    least_ns((void (*const[2])(void *)){run_next, copy_next}, (void *const[2]){&r, &r}, cold ? 2 : 0.2, ns);
+    m.ns = ns[0];
+    m.copy_ns = ns[1];
+    call empty = *calls;
     call_x(&empty)->rows = 0;
-    m.empty_ns = median_ns(call_must_run, &empty, seconds / 10);
-    free(t.from);
-    free(t.to);
+    m.empty_ns = median_ns(call_must_run, &empty, 0.01);
+    free(r.from);
+    free(r.to);
     return m;
 }
 
@@ -79,28 +80,30 @@ static void print_result(const options *o, call *c, const measured *m, bool firs
                  copy_gb = (double)m->bytes / m->copy_ns;
     const char *format = c->quantizes ? epiq_word(c->out.format) : "none";
     const char *grain = c->quantizes ? epiq_word(z->grain) : "-", *dtype = epiq_word(call_x(c)->dtype);
+    const char *backend = c->exec.backend ? epiq_word(c->exec.backend) : "default";
     const char *layout = c->quantizes ? epiq_word(z->layout ? z->layout : EPIQ_LAYOUT_ROW) : "-";
     if (o->json) {
         printf("%s\n  {\"op\": \"%s\", \"dtype\": \"%s\", \"format\": \"%s\", \"grain\": \"%s\", \"group\": %d, "
                "\"layout\": \"%s\", \"rows\": %" PRId64 ", \"cols\": %" PRId64 ", \"bytes\": %" PRId64
                ", \"ns_per_row\": %.6g, \"gb_per_s\": %.6g, \"copy_ns_per_row\": %.6g, \"copy_gb_per_s\": %.6g, "
-               "\"empty_ns\": %.6g}",
+               "\"copy_share\": %.4g, \"empty_ns\": %.6g, \"backend\": \"%s\"}",
                first ? "{\"results\": [" : ",", operation_name(c->operation), dtype, format, grain, z->group, layout,
-               z->rows, z->cols, m->bytes, m->ns / rows, gb, m->copy_ns / rows, copy_gb, m->empty_ns);
+               z->rows, z->cols, m->bytes, m->ns / rows, gb, m->copy_ns / rows, copy_gb, m->copy_ns / m->ns,
+               m->empty_ns, backend);
     } else if (o->csv) {
         if (first)
             printf("op,dtype,format,grain,group,layout,rows,cols,bytes,ns_per_row,gb_per_s,copy_ns_per_row,"
-                   "copy_gb_per_s,empty_ns\n");
-        printf("%s,%s,%s,%s,%d,%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%.6g,%.6g,%.6g,%.6g,%.6g\n",
+                   "copy_gb_per_s,copy_share,empty_ns,backend\n");
+        printf("%s,%s,%s,%s,%d,%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%.6g,%.6g,%.6g,%.6g,%.4g,%.6g,%s\n",
                operation_name(c->operation), dtype, format, grain, z->group, layout, z->rows, z->cols, m->bytes,
-               m->ns / rows, gb, m->copy_ns / rows, copy_gb, m->empty_ns);
+               m->ns / rows, gb, m->copy_ns / rows, copy_gb, m->copy_ns / m->ns, m->empty_ns, backend);
     } else {
         if (first)
-            printf("%-8s %-5s %-6s %-6s %-12s %7s %7s %10s %7s %10s %7s %8s\n", "op", "dtype", "format", "grain",
-                   "layout", "rows", "cols", "ns/row", "GB/s", "copy ns", "GB/s", "empty ns");
-        printf("%-8s %-5s %-6s %-6s %-12s %7" PRId64 " %7" PRId64 " %10.1f %7.2f %10.1f %7.2f %8.0f\n",
+            printf("%-8s %-5s %-6s %-6s %-12s %7s %7s %10s %7s %10s %7s %6s %8s %s\n", "op", "dtype", "format", "grain",
+                   "layout", "rows", "cols", "ns/row", "GB/s", "copy ns", "GB/s", "share", "empty ns", "backend");
+        printf("%-8s %-5s %-6s %-6s %-12s %7" PRId64 " %7" PRId64 " %10.1f %7.2f %10.1f %7.2f %6.2f %8.0f %s\n",
                operation_name(c->operation), dtype, format, grain, layout, z->rows, z->cols, m->ns / rows, gb,
-               m->copy_ns / rows, copy_gb, m->empty_ns);
+               m->copy_ns / rows, copy_gb, m->copy_ns / m->ns, m->empty_ns, backend);
     }
     fflush(stdout);
 }
@@ -125,24 +128,37 @@ static bool bench(options *o, int operation, epiq_exec exec, int64_t rows, int64
         return false;
     if (status != EPIQ_OK)
         call_refuse(&probe, status);
-    void *x = allocate(x_count * element), *other = allocate(rows * cols * element);
+    const int64_t bytes = call_bytes_read(&probe) + call_bytes_written(&probe);
+    const int64_t count = 1 + (bytes > 0 ? (o->cold << 20) / bytes : 0);
+    call *calls = allocate(count * (int64_t)sizeof *calls);
     void *weight = allocate(cols * dtype_bytes(weight_dtype));
+    make_values(weight, weight_dtype, cols, &state, false);
+    c.rms_norm.weight = weight;
+    unsigned char *x = allocate(count * x_count * element), *other = allocate(count * rows * cols * element);
     make_values(x, o->dtype, x_count, &state, false);
     make_values(other, o->dtype, rows * cols, &state, false);
-    make_values(weight, weight_dtype, cols, &state, false);
-    call_x(&c)->data = x;
-    if (o->up)
-        c.act_mul.up = other;
-    if (o->residual)
-        c.rms_norm.residual = other;
-    c.rms_norm.weight = weight;
-    status = call_allocate(&c, o->y || o->plain, o->residual_out);
-    if (status != EPIQ_OK)
-        call_refuse(&c, status);
-    measured m = measure(&c);
+    for (int64_t i = 0; i < count; i++) {
+        calls[i] = c;
+        unsigned char *own_x = x + i * x_count * element, *own_other = other + i * rows * cols * element;
+        if (i > 0) {
+            memcpy(own_x, x, (size_t)(x_count * element));
+            memcpy(own_other, other, (size_t)(rows * cols * element));
+        }
+        call_x(&calls[i])->data = own_x;
+        if (o->up)
+            calls[i].act_mul.up = own_other;
+        if (o->residual)
+            calls[i].rms_norm.residual = own_other;
+        status = call_allocate(&calls[i], o->y || o->plain, o->residual_out);
+        if (status != EPIQ_OK)
+            call_refuse(&calls[i], status);
+    }
+    measured m = measure(calls, count, o->cold > 0);
     progress(NULL);
-    print_result(o, &c, &m, first);
-    call_free(&c);
+    print_result(o, calls, &m, first);
+    for (int64_t i = 0; i < count; i++)
+        call_free(&calls[i]);
+    free(calls);
     free(x);
     free(other);
     free(weight);

@@ -27,6 +27,7 @@ typedef struct check {
     epiq_dtype dtype;
     void *x, *other, *weight; /* values for any call of this shape */
     float scale;
+    uint64_t digest; /* FNV-1a of all that c has written: the same on every machine */
 } check;
 
 /* An executor that runs the tasks from the last to the first: their order must not matter. */
@@ -64,6 +65,13 @@ static bool differs(const call *a, const call *b, char *text, size_t room)
     return false;
 }
 
+static void add_to_digest(check *k, const void *written, int64_t bytes)
+{
+    const unsigned char *p = written;
+    for (int64_t i = 0; p != NULL && i < bytes; i++)
+        k->digest = (k->digest ^ p[i]) * UINT64_C(1099511628211);
+}
+
 /* Runs the call with c and in every way, and compares all that it writes. */
 static void compare(check *k, const call *settings)
 {
@@ -73,6 +81,11 @@ static void compare(check *k, const call *settings)
     if (call_allocate(&a, y, residual) != EPIQ_OK)
         return; /* a combination that is refused */
     call_must_run(&a);
+    add_to_digest(k, a.out.codes_out, a.sizes.codes_bytes);
+    add_to_digest(k, a.out.scale_out, a.sizes.scale_bytes);
+    add_to_digest(k, a.out.inv_scale_out, sizeof(float));
+    add_to_digest(k, call_y(&a), a.sizes.y_bytes);
+    add_to_digest(k, a.rms_norm.residual_out, a.sizes.residual_bytes);
     for (int i = 0; i < k->ways; i++) {
         way *w = &k->way[i];
         call b = *settings;
@@ -305,6 +318,7 @@ int cmd_check(options *o)
     }
     fflush(stdout);
     k->scale = 0.05f;
+    k->digest = UINT64_C(14695981039346656037);
     compare_shape(k, o, 5, 96);
     compare_shape(k, o, 3, 37);
     if (o->deep) {
@@ -330,7 +344,9 @@ int cmd_check(options *o)
         }
     }
     if (o->json)
-        printf("], \"passed\": %s}\n", failed ? "false" : "true");
+        printf("], \"digest\": \"%016" PRIx64 "\", \"passed\": %s}\n", k->digest, failed ? "false" : "true");
+    else
+        printf("%-20s %016" PRIx64 ", of all that c wrote: the same on every machine\n", "digest", k->digest);
     epiq_pool_destroy(pool);
     free(k);
     return failed ? EXIT_DIFFERS : 0;

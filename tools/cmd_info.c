@@ -87,7 +87,9 @@ int cmd_explain(options *o)
     epiq_status status;
     if (o->dtype == 0)
         o->dtype = EPIQ_DTYPE_BF16;
-    call_begin(&c, o->operation, o);
+    if (o->operation == LAYOUT && o->plain)
+        fail(EXIT_UNUSABLE, "explain layout: --format none stores no scales");
+    call_begin(&c, o->operation == LAYOUT ? QUANTIZE : o->operation, o);
     if (o->operation == DEQUANTIZE) {
         status = explain_dequantize(&c, o, text, sizeof text);
     } else {
@@ -102,6 +104,9 @@ int cmd_explain(options *o)
     }
     if (status != EPIQ_OK)
         refuse(status, operation_name(o->operation), text);
-    printf("%s", text);
+    if (o->operation == LAYOUT)
+        print_layout(&c);
+    else
+        printf("%s", text);
     return 0;
 }

@@ -78,7 +78,6 @@ static void record_call(metadata *m, call *c)
         return;
     }
     const epiq_output *o = &c->out;
-    bool mx = o->format == EPIQ_FORMAT_MXFP8 || o->format == EPIQ_FORMAT_MXFP4;
     record_word(m, "format", o->format, 0);
     record_word(m, "grain", z->grain, 0);
     record(m, "group", "%d", z->group);
@@ -90,7 +89,7 @@ static void record_call(metadata *m, call *c)
         record_float(m, "scale_ub", *o->scale_ub);
     if (z->grain == EPIQ_GRAIN_GROUP && (o->format == EPIQ_FORMAT_E4M3 || o->format == EPIQ_FORMAT_E5M2))
         record(m, "ue8m0", "%d", o->ue8m0 || z->layout == EPIQ_LAYOUT_PACKED_UE8M0);
-    if (mx)
+    if (z->scale_dtype == EPIQ_DTYPE_E8M0)
         record_word(m, "mx_round", o->mx_round, EPIQ_MX_ROUND_CEIL);
     if (o->format == EPIQ_FORMAT_NVFP4)
         record_word(m, "nvfp4", o->nvfp4, EPIQ_NVFP4_VLLM);

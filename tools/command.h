@@ -31,6 +31,10 @@ void print_json_number(double value);
  * takes less than a microsecond or so is repeated within a sample. */
 double median_ns(void (*work)(void *data), void *data, double seconds);
 
+/* The least such time of each of two kinds of work, in about `seconds` in all and seven turns at least. They take
+ * turns, so that both meet the same moments of a machine that has other work, too. */
+void least_ns(void (*const work[2])(void *data), void *const data[2], double seconds, double ns[2]);
+
 /* The commands. They return the exit code. */
 int cmd_info(struct options *o);
 int cmd_demo(struct options *o);

@@ -38,7 +38,8 @@ static const struct {
      "extreme values for all formats, grains and layouts. Exit 1 on any difference."},
     {"explain", EXPLAIN, cmd_explain, " OPERATION", "one combination in words: arithmetic, sizes, or why it is refused",
      "OPERATION is act-mul, rms-norm, quantize or dequantize. No file is read: naming a weight, residual or up says "
-     "that there is one. Without --rows or --cols the shape is left open. Exit 2 if the combination is refused."},
+     "that there is one. Without --rows or --cols the shape is left open. Exit 2 if the combination is refused. "
+     "`epiq explain layout` draws where the scales of y [rows, cols] are stored: shape, formula, padding, memory."},
     {"bench", BENCH, cmd_bench, " [OPERATION]", "time, beside copying as many bytes, and an empty call",
      "OPERATION is act-mul, rms-norm or quantize; without it the first two. Without --format all formats, without "
      "--rows "
@@ -233,11 +234,30 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* How often to do work that takes so long, for one sample. */
+static int repeats_of(double once)
+{
+    return once < 20e3 ? (int)(20e3 / (once + 1)) + 1 : 1;
+}
+
+void least_ns(void (*const work[2])(void *data), void *const data[2], double seconds, double ns[2])
+{
+    int repeats[2];
+    for (int i = 0; i < 2; i++)
+        repeats[i] = repeats_of(ns[i] = sample_ns(work[i], data[i], 1));
+    double start = now_ns();
+    for (int count = 0; count < 7 || now_ns() - start < seconds * 1e9; count++)
+        for (int i = 0; i < 2; i++) {
+            double sample = sample_ns(work[i], data[i], repeats[i]);
+            ns[i] = sample < ns[i] ? sample : ns[i];
+        }
+}
+
 double median_ns(void (*work)(void *data), void *data, double seconds)
 {
     enum { MOST = 101 };
     double samples[MOST], once = sample_ns(work, data, 1), start = now_ns();
-    int repeats = once < 20e3 ? (int)(20e3 / (once + 1)) + 1 : 1, count = 0;
+    int repeats = repeats_of(once), count = 0;
     while (count < MOST && (count < 5 || now_ns() - start < seconds * 1e9))
         samples[count++] = sample_ns(work, data, repeats);
     qsort(samples, (size_t)count, sizeof samples[0], compare_doubles);

@@ -65,9 +65,9 @@ static const option table[] = {
     {"group", 0, INT32, AT(out.group), QUANT | TWINS, 0, "N", 1, COLS_MAX,
      "columns that share a scale in grain group (128, or the format's block)"},
     {"layout", 0, WORD, AT(out.layout), QUANT | TWINS, 0, "layout", 0, 0, "of the stored scales (row):"},
-    {"scale", 0, TEXT, AT(scale), QUANT | TWINS, 0, "V|IN", 0, 0,
+    {"scale", 0, TEXT, AT(scale), QUANT | TWINS, QUANT | DEQUANTIZE, "V|IN", 0, 0,
      "static scale: codes = y / V. A number or a file with one f32; finite and > 0"},
-    {"inv-scale", 0, TEXT, AT(inv_scale), QUANT | TWINS, 0, "V|IN", 0, 0,
+    {"inv-scale", 0, TEXT, AT(inv_scale), QUANT | TWINS, QUANT | DEQUANTIZE, "V|IN", 0, 0,
      "static multiplier: codes = y * V. nvfp4: the second level, 448 * 6 / amax (computed from y, and stored)"},
     {"scale-ub", 0, POSITIVE, AT(scale_ub), QUANT | TWINS, QUANT, "V", 0, 0,
      "grain token: upper bound on a row's amax"},
@@ -81,7 +81,7 @@ static const option table[] = {
     {"y", 'y', FLAG, AT(y), ACT_MUL | RMS_NORM | TWINS, ACT_MUL | RMS_NORM, NULL, 0, 0, "write y too"},
     {"residual-out", 0, FLAG, AT(residual_out), RMS_NORM | TWINS, RMS_NORM, NULL, 0, 0,
      "write input + residual too, as `residual`"},
-    {"dtype", 0, WORD, AT(dtype), DEQUANTIZE | TWINS, 0, "dtype", 0, 0,
+    {"dtype", 0, WORD, AT(dtype), DEQUANTIZE | TWINS, QUANT | DEQUANTIZE, "dtype", 0, 0,
      "of y; f32, f16 or bf16 (dequantize: the recorded one; else bf16):"},
     {"rows", 0, INT64, AT(rows), TWINS, 0, "M", 0, INT32_MAX, "rows of y"},
     {"cols", 0, INT64, AT(cols), TWINS, 0, "H", 1, COLS_MAX, "columns of y"},
@@ -94,6 +94,8 @@ static const option table[] = {
      "0: every core; changes no byte (1)"},
     {"json", 0, FLAG, AT(json), QUANT | DEQUANTIZE | INFO | DEMO | CHECK | BENCH, 0, NULL, 0, 0,
      "the result as one JSON object"},
+    {"cold", 0, INT64, AT(cold), BENCH, 0, "MIB", 0, 1 << 16,
+     "each call on other buffers, so many MiB in all: more than caches hold (0: always the same)"},
     {"csv", 0, FLAG, AT(csv), BENCH, 0, NULL, 0, 0, "the result as comma-separated values"},
     {"help", 'h', FLAG, AT(help), -1, 0, NULL, 0, 0, "this text"},
 };
@@ -275,15 +277,17 @@ static const option *match(const options *o, int command, char **argv, int *i, c
     return found;
 }
 
-static int operation_of(const char *word)
+static int operation_of(int command, const char *word)
 {
-    static const char *const names[] = {"act-mul", "rms-norm", "quantize", "dequantize"};
+    static const char *const names[] = {"act-mul", "rms-norm", "quantize", "dequantize", "layout"};
+    static const int bits[] = {ACT_MUL, RMS_NORM, QUANTIZE, DEQUANTIZE, LAYOUT};
+    const int count = command == EXPLAIN ? 5 : 3;
     char name[32];
     copy_name(name, sizeof name, word);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < count; i++)
         if (strcmp(name, names[i]) == 0)
-            return 1 << i;
-    fail(EXIT_UNUSABLE, "there is no operation '%s'; the nearest is %s", word, nearest_name(name, names, 4));
+            return bits[i];
+    fail(EXIT_UNUSABLE, "there is no operation '%s'; the nearest is %s", word, nearest_name(name, names, count));
 }
 
 void options_read(options *o, int command, const char *name, int argc, char **argv)
@@ -316,7 +320,7 @@ void options_read(options *o, int command, const char *name, int argc, char **ar
         return;
     if (o->positional == NULL && command != BENCH)
         fail(EXIT_UNUSABLE, "%s: %s", name,
-             command == EXPLAIN ? "name an operation: act-mul, rms-norm, quantize or dequantize"
+             command == EXPLAIN ? "name an operation: act-mul, rms-norm, quantize or dequantize; or layout"
                                 : "name the input, FILE[:NAME]");
     if ((command & (QUANT | DEQUANTIZE)) && o->output == NULL)
         fail(EXIT_UNUSABLE, "%s: say where to write: -o FILE.safetensors", name);
@@ -324,7 +328,7 @@ void options_read(options *o, int command, const char *name, int argc, char **ar
         if (o->plain && (given >> i & 1) && table[i].commands == (QUANT | TWINS) && table[i].offset != AT(out.format))
             fail(EXIT_UNUSABLE, "--%s has no effect with --format none", table[i].name);
     if (command & TWINS) {
-        o->operation = o->positional ? operation_of(o->positional) : 0;
+        o->operation = o->positional ? operation_of(command, o->positional) : 0;
         int wanted = o->operation ? o->operation : ACT_MUL | RMS_NORM;
         for (int i = 0; i < COUNT; i++)
             if ((given >> i & 1) && table[i].operations != 0 && (table[i].operations & wanted) != wanted)

@@ -16,7 +16,8 @@ enum {
     DEMO = 32,
     CHECK = 64,
     EXPLAIN = 128,
-    BENCH = 256
+    BENCH = 256,
+    LAYOUT = 512 /* explain alone: no operation, but where the scales of one are stored */
 };
 
 typedef struct options {
@@ -32,6 +33,7 @@ typedef struct options {
     float scale_value, inv_scale_value; /* what the two above say: call_begin() */
     float scale_ub;                     /* 0: not given */
     int64_t rows, cols, threads, layer; /* not given: EPIQ_UNKNOWN, EPIQ_UNKNOWN, 1, -1 */
+    int64_t cold;                       /* bench: MiB of buffers taken in turn */
     bool plain;                         /* --format none */
     bool y, residual_out, ue8m0, deep, json, csv, help;
     const char *positional; /* IN, or the operation of explain and bench; NULL: none */
