@@ -39,11 +39,18 @@ function(epiq_flags target)
     target_link_options(${target} PRIVATE ${EPIQ_SANITIZE_FLAGS})
 endfunction()
 
-# Row kernels in portable C: -O3 lets the compiler vectorise the loops over a tile, and so does -fno-trapping-math: the
-# kernels run with all traps masked (src/cpu/fp_state.h). Neither changes a byte.
-function(epiq_kernel_flags)
+# Row kernels: -O3 lets the compiler vectorise and unroll the loops over a tile, and so does -fno-trapping-math: the
+# kernels run with all traps masked (src/core/fp_state.h). Neither changes a byte. Instructions beyond the baseline of
+# the architecture are allowed in the files of their backend alone, which run only where the CPU has them.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+    set(EPIQ_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)
+    set(EPIQ_ISA_FLAGS_avx512 ${EPIQ_ISA_FLAGS_avx2}
+        -mavx512f -mavx512dq -mavx512bw -mavx512vl
+        -mprefer-vector-width=512) # of loops that the compiler vectorises
+endif()
+function(epiq_kernel_flags isa)
     set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS
-        "$<$<NOT:$<CONFIG:Debug>>:-O3>;-fno-trapping-math")
+        "$<$<NOT:$<CONFIG:Debug>>:-O3>;-fno-trapping-math;${EPIQ_ISA_FLAGS_${isa}}")
 endfunction()
 
 # The shared library.
@@ -57,6 +64,32 @@ function(epiq_link_flags target)
         ${EPIQ_SANITIZE_FLAGS})
     if(NOT EPIQ_SANITIZE)               # (the sanitizers' own symbols come from the executable)
         # libm is not on the link line: with this, a call into it does not even link.
+        target_link_options(${target} PRIVATE -Wl,--no-undefined)
+    endif()
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS ${map})
+endfunction()
+
+# C++ of the plugins and their tests. Run-time type information stays on: callers of a plugin may ask for it.
+function(epiq_cxx_flags target)
+    set_target_properties(${target} PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+    target_compile_options(${target} PRIVATE
+        ${EPIQ_ARITHMETIC_FLAGS}
+        -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wnon-virtual-dtor -Woverloaded-virtual
+        $<$<BOOL:${EPIQ_WERROR}>:-Werror>
+        -fno-exceptions -fno-threadsafe-statics # (would bring the unwinder along)
+        -fvisibility=hidden -fvisibility-inlines-hidden
+        -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=
+        ${EPIQ_SANITIZE_FLAGS})
+    target_link_options(${target} PRIVATE ${EPIQ_SANITIZE_FLAGS})
+endfunction()
+
+# A plugin: what it needs of the C++ library is linked in, so that it brings no second version of it into a process.
+function(epiq_plugin_link_flags target map)
+    target_link_options(${target} PRIVATE
+        -Wl,--version-script=${map}
+        -Wl,-Bsymbolic-functions -Wl,-z,relro -Wl,-z,now -Wl,--as-needed -Wl,--gc-sections
+        -static-libstdc++ -static-libgcc)
+    if(NOT EPIQ_SANITIZE)
         target_link_options(${target} PRIVATE -Wl,--no-undefined)
     endif()
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${map})

@@ -128,7 +128,13 @@ enum { EPIQI_STATIC = 1, EPIQI_DYNAMIC = 2, EPIQI_TOKEN = 4, EPIQI_GROUP = 8 };
     X(TILE128X4, 1)                                                                                                    \
     X(TILE8X4, 1)
 
-/* CPU backends: value suffix, name, whether this build has it is the preprocessor's word. */
+/* The CPU backends of this build, the fastest last: value suffix, name. */
+#if defined(__x86_64__)
+#define EPIQI_CPU_BACKENDS(X) X(C, c) X(AVX2, avx2) X(AVX512, avx512)
+#elif defined(__aarch64__)
+#define EPIQI_CPU_BACKENDS(X) X(C, c) X(NEON, neon)
+#else
 #define EPIQI_CPU_BACKENDS(X) X(C, c)
+#endif
 
 #endif

@@ -97,10 +97,15 @@ AR_FN vf ar_act(int act, vf g, float alpha, int wide)
     }
 }
 
-/* act(gate) with its limit. */
-AR_FN vf ar_gate(const ar_act_mul *p, int dtype, vf gate)
+/* Whether gates need `wide` (see vf_div_1to2). */
+AR_FN int ar_wide(const ar_act_mul *p, int dtype)
 {
-    int wide = dtype == AR_F32 || p->limit > 0 || p->alpha != 1.0f;
+    return dtype == AR_F32 || p->limit > 0 || p->alpha != 1.0f;
+}
+
+/* act(gate) with its limit; wide as ar_wide says, or 1. */
+AR_FN vf ar_gate(const ar_act_mul *p, int wide, vf gate)
+{
     if (p->limit > 0)
         gate = vf_min_nan(gate, vf_set(p->limit));
     vf a = ar_act(p->act, gate, p->alpha, wide);
@@ -119,7 +124,7 @@ AR_FN vf ar_up(const ar_act_mul *p, vf up)
 /* y of one gate and up. */
 AR_FN vf ar_act_mul_y(const ar_act_mul *p, int dtype, vf gate, vf up)
 {
-    vf y = ar_gate(p, dtype, gate);
+    vf y = ar_gate(p, ar_wide(p, dtype), gate);
     if (p->gated) {
         if (p->round == AR_ROUND_TWICE)
             y = ar_round(dtype, y);

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Included after a lane header. A lane that has a conversion in hardware brings the function under the same name and
- * defines LANE_HAS_...; an exhaustive test compares the two. */
+ * defines LANE_HAS_... (F16_CODES: both 16-bit floats, FP16_CODE: fp16 alone); an exhaustive test compares the two. */
 #ifndef EPIQ_CONVERT_H
 #define EPIQ_CONVERT_H
 
@@ -13,12 +13,46 @@ AR_FN vf ar_bf16_value(vi bits)
     return vi_float(vi_shl(bits, 16));
 }
 
+/* Bits of a where the mask has ones, of b elsewhere. */
+#ifndef LANE_HAS_BIT_SEL
+AR_FN vi vi_bit_sel(uint32_t mask, vi a, vi b)
+{
+    return vi_or(vi_and(vi_set(mask), a), vi_and(vi_set(~mask), b));
+}
+#endif
+
+/* a * b + c where a * b is exact: fused or not, the same. */
+#ifndef LANE_HAS_MUL_ADD
+AR_FN vf vf_mul_add(vf a, vf b, vf c)
+{
+    return vf_add(vf_mul(a, b), c);
+}
+#endif
+
 #ifndef LANE_HAS_F16_CODES
+/* What is added to the bits of a number so that its upper half is RN_bf16. */
+AR_FN vi ar_bf16_half(vi u)
+{
+    return vi_add(vi_and(vi_shr(u, 16), vi_set(1)), vi_set(0x7fff));
+}
+
 AR_FN vi ar_bf16_code(vf x)
 {
     vi u = vf_bits(x);
-    vi r = vi_add(u, vi_add(vi_set(0x7fff), vi_and(vi_shr(u, 16), vi_set(1))));
-    return vi_sel(vf_is_nan(x), vi_set(0x7fff), vi_shr(r, 16));
+    return vi_sel(vf_is_nan(x), vi_set(0x7fff), vi_shr(vi_add(u, ar_bf16_half(u)), 16));
+}
+
+/* The value of the code; but a NaN stays what it is, in its upper half, where arithmetic leaves a bit set. */
+AR_FN vf ar_bf16_round(vf x)
+{
+    vi u = vf_bits(x);
+    vi rounded = vi_sel(vf_is_nan(x), u, vi_add(u, ar_bf16_half(u)));
+    return vi_float(vi_and(rounded, vi_set(0xffff0000)));
+}
+#else
+AR_FN vf ar_bf16_round(vf x)
+{
+    return ar_bf16_value(ar_bf16_code(x));
 }
 #endif
 
@@ -33,41 +67,39 @@ AR_FN vf ar_f16_value(vi bits)
 }
 #endif
 
-/* |x| to the nearest code, ties to even, of a float format with `m` mantissa bits whose smallest normal number is
- * 2^emin; max, a number of the format, bounds |x| first (NaN becomes max). Sign 0.
+/* x to the nearest code, ties to even, of a float format of `bits` bits, m of them mantissa, whose smallest normal
+ * number is 2^emin; max, a number of the format, bounds |x| first. The code of a NaN is the caller's affair.
  *
  * Adding 2^(e + 23 - m), e the exponent of the result's binade, makes the addition itself round at the right bit, in
- * normal and subnormal binades alike; the low bits of the sum are then the code within the binade. */
-AR_FN vi ar_float_code(vf x, int m, int emin, float max)
+ * normal and subnormal binades alike. The low bits of the sum are then the code within the binade, its exponent field
+ * counts the binades, 2^m codes each. `start` is what that count is too large by, taken off in advance, in low bits of
+ * what is added: an even number, so that ties stay ties. */
+AR_FN vi ar_float_code(vf x, int bits, int m, int emin, float max)
 {
-    const vi lowest = vi_set((uint32_t)(emin + 127) << 23);
+    const uint32_t sign = 1u << (bits - 1), start = (0u - (uint32_t)(emin + 127 + 23 - m) * (1u << m)) & (sign - 1);
     vf a = vf_min_num(vf_abs(x), vf_set(max));
-    vi e = vi_max(vi_and(vf_bits(a), vi_set(0x7f800000)), lowest);
-    vi shift = vi_add(e, vi_set((uint32_t)(23 - m) << 23));
-    vi k = vi_sub(vf_bits(vf_add(a, vi_float(shift))), shift);
-    return vi_add(k, vi_shr(vi_sub(e, lowest), 23 - m));
+    vf larger = vf_max_num(a, vi_float(vi_set((uint32_t)(emin + 127) << 23)));
+    vf binade = vi_float(vi_and(vf_bits(larger), vi_set(0x7f800000))); /* 2^e */
+    vi sum = vf_bits(vf_mul_add(binade, vi_float(vi_set((uint32_t)(127 + 23 - m) << 23 | start)), a));
+    vi code = vi_add(sum, vi_shr(sum, 23 - m));
+    return vi_bit_sel(sign - 1, code, vi_shr(vf_bits(x), 32 - bits));
 }
 
-/* The sign bit of x at bit position `to`. */
-AR_FN vi ar_sign_at(vf x, int to)
-{
-    return vi_and(vi_shr(vf_bits(x), 31 - to), vi_set(1u << to));
-}
-
-#ifndef LANE_HAS_F16_CODES
+#if !defined(LANE_HAS_F16_CODES) && !defined(LANE_HAS_FP16_CODE)
 /* Bounding |x| by 2^16, the number whose code is that of infinity, lets 65520 and above round to infinity. */
 AR_FN vi ar_f16_code(vf x)
 {
-    vi c = vi_or(ar_float_code(x, 10, -14, 0x1p16f), ar_sign_at(x, 15));
-    return vi_sel(vf_is_nan(x), vi_set(0x7fff), c);
+    vi code = ar_float_code(x, 16, 10, -14, 0x1p16f);
+    return vi_sel(vf_is_nan(x), vi_set(0x7fff), code);
 }
 #endif
 
-/* RN_T(x), as a float. NaN stays a NaN, its bits unspecified: only a store makes it canonical. */
+/* RN_T(x) of the result of an operation, as a float. NaN stays a NaN, its bits unspecified: only a store makes it
+ * canonical. */
 AR_FN vf ar_round(int dtype, vf x)
 {
     if (dtype == AR_BF16)
-        return ar_bf16_value(ar_bf16_code(x));
+        return ar_bf16_round(x);
     if (dtype == AR_F16)
         return ar_f16_value(ar_f16_code(x));
     return x;

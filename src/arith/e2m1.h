@@ -5,10 +5,14 @@
 
 #include "quant.h"
 
+AR_FN vi ar_e2m1_number(vf x) /* not NaN */
+{
+    return ar_float_code(x, 4, 1, 0, 6.0f);
+}
+
 AR_FN vi ar_e2m1_code(vf x) /* NaN: 6 */
 {
-    vi c = vi_or(ar_float_code(x, 1, 0, 6.0f), ar_sign_at(x, 3));
-    return vi_sel(vf_is_nan(x), vi_set(7), c);
+    return vi_sel(vf_is_nan(x), vi_set(7), ar_e2m1_number(x));
 }
 
 AR_FN vf ar_e2m1_value(vi code)

@@ -7,11 +7,15 @@
 
 enum { AR_E4M3_DIVIDES = 1, AR_E4M3_DIVIDES_STATIC = 0 };
 
+AR_FN vi ar_e4m3_number(vf x)
+{
+    return ar_float_code(x, 8, 3, -6, 448.0f);
+}
+
 #ifndef LANE_HAS_E4M3
 AR_FN vi ar_e4m3_round(vf x) /* NaN: 0x7f */
 {
-    vi c = vi_or(ar_float_code(x, 3, -6, 448.0f), ar_sign_at(x, 7));
-    return vi_sel(vf_is_nan(x), vi_set(0x7f), c);
+    return vi_sel(vf_is_nan(x), vi_set(0x7f), ar_e4m3_number(x));
 }
 
 AR_FN vf ar_e4m3_value(vi code)

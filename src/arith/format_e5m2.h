@@ -7,11 +7,15 @@
 
 enum { AR_E5M2_DIVIDES = 1, AR_E5M2_DIVIDES_STATIC = 0 };
 
+AR_FN vi ar_e5m2_number(vf x)
+{
+    return ar_float_code(x, 8, 2, -14, 57344.0f);
+}
+
 #ifndef LANE_HAS_E5M2
 AR_FN vi ar_e5m2_round(vf x) /* NaN: 0x7f; an infinity saturates like every large number */
 {
-    vi c = vi_or(ar_float_code(x, 2, -14, 57344.0f), ar_sign_at(x, 7));
-    return vi_sel(vf_is_nan(x), vi_set(0x7f), c);
+    return vi_sel(vf_is_nan(x), vi_set(0x7f), ar_e5m2_number(x));
 }
 #endif
 

@@ -8,12 +8,16 @@
 enum { AR_INT8_DIVIDES = 0, AR_INT8_DIVIDES_STATIC = 1 };
 
 /* Adding 1.5 * 2^23 rounds to an integer, ties to even, and leaves it in the low bits. */
+AR_FN vi ar_int8_number(vf x)
+{
+    vf bounded = vf_min_num(vf_max_num(x, vf_set(-128.0f)), vf_set(127.0f));
+    return vi_and(vf_bits(vf_add(bounded, vf_set(12582912.0f))), vi_set(0xff));
+}
+
 AR_FN vi ar_int8_code(const ar_quant *q, vf x)
 {
     (void)q; /* a NaN is 0 by either policy */
-    vf bounded = vf_min_num(vf_max_num(x, vf_set(-128.0f)), vf_set(127.0f));
-    vi c = vi_and(vf_bits(vf_add(bounded, vf_set(12582912.0f))), vi_set(0xff));
-    return vi_sel(vf_is_nan(x), vi_set(0), c);
+    return vi_sel(vf_is_nan(x), vi_set(0), ar_int8_number(x));
 }
 
 AR_FN vf ar_int8_value(vi code)

@@ -8,6 +8,11 @@
 
 enum { AR_MXFP4_DIVIDES = 0, AR_MXFP4_DIVIDES_STATIC = 0 };
 
+AR_FN vi ar_mxfp4_number(vf x)
+{
+    return ar_e2m1_number(x);
+}
+
 AR_FN vi ar_mxfp4_code(const ar_quant *q, vf x)
 {
     (void)q; /* a NaN is 6 by either policy: propagated, it stands in the block's scale */

@@ -8,6 +8,11 @@
 
 enum { AR_MXFP8_DIVIDES = 0, AR_MXFP8_DIVIDES_STATIC = 0 };
 
+AR_FN vi ar_mxfp8_number(vf x)
+{
+    return ar_e4m3_number(x);
+}
+
 AR_FN vi ar_mxfp8_code(const ar_quant *q, vf x)
 {
     return ar_e4m3_code(q, x);

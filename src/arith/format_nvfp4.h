@@ -8,6 +8,11 @@
 
 enum { AR_NVFP4_DIVIDES = 0, AR_NVFP4_DIVIDES_STATIC = 0 };
 
+AR_FN vi ar_nvfp4_number(vf x)
+{
+    return ar_e2m1_number(x);
+}
+
 AR_FN vi ar_nvfp4_code(const ar_quant *q, vf x)
 {
     (void)q; /* a NaN is 6 by either policy: propagated, it stands in the block's scale */
@@ -31,7 +36,7 @@ AR_FN void ar_nvfp4_scale(const ar_quant *q, vf amax, vm nan, vf *factor, vi *st
         o = vf_sel(vf_gt(gs, zero), o, zero);
     } else {
         sf = ar_e4m3_code(q, vf_mul(gs, vf_mul(a, sixth)));
-        o = vf_rcp_approx(vf_mul(ar_e4m3_value(sf), vf_rcp_approx(gs)));
+        o = vf_rcp_approx(q->rcp_unit, vf_mul(ar_e4m3_value(sf), vf_rcp_approx(q->rcp_unit, gs)));
         o = vf_sel(vi_eq(sf, vi_set(0)), zero, o);
     }
     *factor = o;

@@ -59,47 +59,84 @@ AR_FN vf vi_to_float(vi a)
     return (float)(int32_t)a;
 }
 
-/* ---- Tiles: arrays of the backend's own, long enough for whole vectors ---- */
+/* ---- Memory: VW elements side by side, at any alignment ---- */
 
-AR_FN vf vf_load(const float *p)
+AR_FN vf vf_load(const void *p)
 {
-    return *p;
+    vf a;
+    memcpy(&a, p, sizeof a);
+    return a;
 }
 
-AR_FN void vf_store(float *p, vf a)
+AR_FN void vf_store(void *p, vf a)
 {
-    *p = a;
+    memcpy(p, &a, sizeof a);
 }
 
-AR_FN vi vi_load(const uint32_t *p)
+AR_FN vi vi_load(const void *p)
 {
-    return *p;
+    vi a;
+    memcpy(&a, p, sizeof a);
+    return a;
 }
 
-AR_FN void vi_store(uint32_t *p, vi a)
+AR_FN void vi_store(void *p, vi a)
 {
-    *p = a;
+    memcpy(p, &a, sizeof a);
 }
 
-AR_FN vi vi_load_u8(const uint8_t *p)
+AR_FN vi vi_load_u8(const void *p)
 {
-    return *p;
+    uint8_t a;
+    memcpy(&a, p, sizeof a);
+    return a;
 }
 
-AR_FN vi vi_load_u16(const uint16_t *p)
+AR_FN vi vi_load_u16(const void *p)
 {
-    return *p;
+    uint16_t a;
+    memcpy(&a, p, sizeof a);
+    return a;
+}
+
+/* 16-bit elements in the upper halves of the lanes, the lower ones 0. */
+AR_FN vi vi_load_upper(const void *p)
+{
+    uint16_t a;
+    memcpy(&a, p, sizeof a);
+    return (vi)a << 16;
 }
 
 /* The low byte or half of each lane. */
-AR_FN void vi_store_u8(uint8_t *p, vi a)
+AR_FN void vi_store_u8(void *p, vi a)
 {
-    *p = (uint8_t)a;
+    uint8_t low = (uint8_t)a;
+    memcpy(p, &low, sizeof low);
 }
 
-AR_FN void vi_store_u16(uint16_t *p, vi a)
+AR_FN void vi_store_u16(void *p, vi a)
 {
-    *p = (uint16_t)a;
+    uint16_t low = (uint16_t)a;
+    memcpy(p, &low, sizeof low);
+}
+
+/* The halves that the lanes of a and b hold: no lane is above 65535. */
+AR_FN void vi_store2_u16(void *p, vi a, vi b)
+{
+    const uint16_t halves[2] = {(uint16_t)a, (uint16_t)b};
+    memcpy(p, halves, sizeof halves);
+}
+
+/* The bytes that the lanes of a, b, c, d hold, in this order: no lane is above 255. */
+AR_FN void vi_store4_u8(void *p, vi a, vi b, vi c, vi d)
+{
+    const uint8_t bytes[4] = {(uint8_t)a, (uint8_t)b, (uint8_t)c, (uint8_t)d};
+    memcpy(p, bytes, sizeof bytes);
+}
+
+AR_FN vi vi_lookup(const uint32_t table[128], vi index) /* from 0 to 127 */
+{
+    return table[index];
 }
 
 /* ---- Truth values ---- */
@@ -124,9 +161,19 @@ AR_FN vm vm_and(vm a, vm b)
     return a & b;
 }
 
+AR_FN int vm_any(vm a) /* of the lanes */
+{
+    return a != 0;
+}
+
 AR_FN vm vf_is_nan(vf a)
 {
     return a != a;
+}
+
+AR_FN vm vf_unordered(vf a, vf b) /* whether either is NaN */
+{
+    return a != a || b != b;
 }
 
 AR_FN vm vf_gt(vf a, vf b) /* false if either is NaN */
@@ -154,6 +201,11 @@ AR_FN vi vi_add(vi a, vi b)
 AR_FN vi vi_sub(vi a, vi b)
 {
     return a - b;
+}
+
+AR_FN vi vi_mul(vi a, vi b)
+{
+    return a * b;
 }
 
 AR_FN vi vi_and(vi a, vi b)
@@ -274,12 +326,6 @@ AR_FN vf vf_fma(vf a, vf b, vf c)
 #endif
 }
 
-/* Sums of adjacent pairs of the 2 * VW floats a, b: a level of the canonical tree. */
-AR_FN vf vf_pair_add(vf a, vf b)
-{
-    return a + b;
-}
-
 /* a / b for 0 <= a and b in [1, 2], and 1 / b for b in [1, 5], as the activations need them. `wide` 0 promises that the
  * gate behind them is a 16-bit float (and alpha 1): for these 131072 gates lanes without a fast division have a shorter
  * form, compared exhaustively. */
@@ -289,10 +335,41 @@ AR_FN vf vf_div_1to2(vf a, vf b, int wide)
     return a / b;
 }
 
+/* a / b for b of 448 or 57344, exact where the quotient is above 2^-100: lanes without a fast division have a shorter
+ * form, compared for all significands. */
+AR_FN vf vf_div_max(vf a, float b)
+{
+    return a / b;
+}
+
 AR_FN vf vf_rcp_1to5(vf b, int wide)
 {
     (void)wide;
     return 1.0f / b;
+}
+
+/* ---- Across lanes: of the 2 * VW floats a, b ---- */
+
+AR_FN vf vf_even(vf a, vf b) /* elements 0, 2, 4 ... */
+{
+    (void)b;
+    return a;
+}
+
+AR_FN vf vf_odd(vf a, vf b)
+{
+    (void)a;
+    return b;
+}
+
+AR_FN vf vf_pair_add(vf a, vf b) /* sums of adjacent pairs: a level of the canonical tree */
+{
+    return a + b;
+}
+
+AR_FN vf vf_pair_max(vf a, vf b) /* the larger of each pair; none is NaN or negative */
+{
+    return a > b ? a : b;
 }
 
 #endif

@@ -3,6 +3,7 @@
  *
  * A format is one file format_X.h with
  *     vi   ar_X_code(const ar_quant *, vf)       a code, RN and saturation
+ *     vi   ar_X_number(vf)                       the same for a number, which no NaN policy concerns
  *     vf   ar_X_value(vi)                        the value of a code
  *     void ar_X_scale(const ar_quant *, vf amax, vm nan, vf *factor, vi *stored)
  *                                                amax of a group -> what its elements are multiplied (divided) by,
@@ -86,12 +87,12 @@ AR_FN void ar_fp8_scale(const ar_quant *q, float max, float token_floor, vf amax
         *factor = ar_multiplier_of_scale(s);
         *stored = vf_bits(s);
     } else if (q->grain == AR_TOKEN) {
-        vf s = vf_div(vf_min_num(a, vf_set(q->bound)), vf_set(max));
+        vf s = vf_div_max(vf_min_num(a, vf_set(q->bound)), max);
         s = vf_max_num(s, vf_set(token_floor));
         *factor = s;
         *stored = vf_bits(s);
     } else {
-        vf s = vf_div(vf_max_num(a, vf_set(1e-10f)), vf_set(max));
+        vf s = vf_div_max(vf_max_num(a, vf_set(1e-10f)), max);
         if (q->ue8m0) {
             vi e = vi_shr(vi_add(vf_bits(vf_max_num(s, vf_set(1e-10f))), vi_set(0x7fffff)), 23);
             *factor = ar_exp2_biased(e);

@@ -34,6 +34,7 @@ typedef struct ar_quant {
     int packed;   /* they are stored as one byte, E8M0 */
     int mx_round; /* AR_MX_ */
     int ieee;     /* nvfp4: the second rule */
+    int rcp_unit; /* nvfp4: rcp~ may be the machine's instruction (changes no bit) */
     int saturate; /* a NaN becomes the largest positive code */
     float bound;  /* on a token's amax; +Inf for none, never NaN */
     float gs;     /* nvfp4: the second level, by ar_second_level */

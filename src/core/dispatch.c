@@ -11,6 +11,10 @@ static epiq_status run(epiq_status status, epiqi_plan *plan, uint64_t caller)
     status = epiqi_plan_buffers(plan, NULL);
     if (status != EPIQ_OK)
         return status;
+#ifdef EPIQ_HAVE_CUDA
+    if (plan->exec->backend == EPIQ_BACKEND_CUDA)
+        return plan->rows == 0 ? EPIQ_OK : epiqi_cuda_run(plan);
+#endif
     plan->backend = plan->exec->backend != 0 ? plan->exec->backend : epiqi_default_backend();
     status = epiqi_usable(plan->backend, NULL);
     if (status != EPIQ_OK)

@@ -118,6 +118,26 @@ static void print_quantizer(epiqi_text *t, const epiqi_plan *p)
     }
 }
 
+/* What a call would be refused for: first, so that it is not cut off behind the description. */
+static void print_missing(epiqi_text *t, const epiqi_plan *plan)
+{
+    if (plan->rows == EPIQ_UNKNOWN || plan->cols == EPIQ_UNKNOWN)
+        return;
+    char reason[256] = "";
+    epiqi_text r = {reason, sizeof reason, 0};
+    epiq_status status = epiqi_plan_buffers(plan, &r);
+    if (status == EPIQ_OK) {
+        epiqi_print(&r, "exec.backend: ");
+        status = epiqi_usable(plan->exec->backend, &r);
+    }
+    if (status != EPIQ_OK)
+        epiqi_print(t, "%s [%s], so a call would be refused as it stands\n", reason, word_of(status));
+#ifdef EPIQ_HAVE_CUDA
+    if (plan->exec->backend == EPIQ_BACKEND_CUDA)
+        epiqi_cuda_last_error(t);
+#endif
+}
+
 /* Ends a refusal or describes a plan that was accepted, with what a call would still lack. */
 static size_t explain(epiq_status status, epiqi_plan *plan, epiqi_text *t)
 {
@@ -125,6 +145,7 @@ static size_t explain(epiq_status status, epiqi_plan *plan, epiqi_text *t)
         epiqi_print(t, " [%s: %s]\n", word_of(status), epiq_status_string(status));
         return t->length;
     }
+    print_missing(t, plan);
     switch (plan->op) {
     case EPIQI_ACT_MUL:
         print_act_mul(t, plan);
@@ -147,17 +168,6 @@ static size_t explain(epiq_status status, epiqi_plan *plan, epiqi_text *t)
     print_bytes(t, "y", z.y_bytes);
     print_bytes(t, "residual_out", z.residual_bytes);
     print_bytes(t, "workspace", z.workspace_bytes);
-    if (plan->rows == EPIQ_UNKNOWN || plan->cols == EPIQ_UNKNOWN)
-        return t->length;
-    char reason[256] = "";
-    epiqi_text r = {reason, sizeof reason, 0};
-    status = epiqi_plan_buffers(plan, &r);
-    if (status == EPIQ_OK) {
-        epiqi_print(&r, "exec.backend: ");
-        status = epiqi_usable(plan->exec->backend, &r);
-    }
-    if (status != EPIQ_OK)
-        epiqi_print(t, "  a call would be refused as it stands: %s [%s]\n", reason, word_of(status));
     return t->length;
 }
 

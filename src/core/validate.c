@@ -134,13 +134,13 @@ static epiq_status check_exec(const epiq_exec *exec, epiqi_plan *plan, epiqi_tex
     TRY(check_struct(exec, sizeof *exec, "exec", why));
     plan->exec = exec;
     TRY(check_word(exec->backend, EPIQ_BACKEND_C, "exec.backend", 0, why));
-    TRY(check_word(exec->pdl, EPIQ_PDL_OFF, "exec.pdl", 0, why));
-    REQUIRE(exec->tasks >= 0, EPIQ_ERROR_VALUE, "exec.tasks: %d is negative", exec->tasks);
-    REQUIRE((exec->constants & ~(uint32_t)(EPIQ_CONST_WEIGHT | EPIQ_CONST_SCALES)) == 0, EPIQ_ERROR_VALUE,
-            "exec.constants: 0x%x has bits that are not EPIQ_CONST_WEIGHT or EPIQ_CONST_SCALES", exec->constants);
     REQUIRE(exec->device == 0 || exec->device >= EPIQ_DEVICE(0), EPIQ_ERROR_VALUE,
             "exec.device: %d; give EPIQ_DEVICE(n), or 0 for the stream's", exec->device);
+    REQUIRE(exec->tasks >= 0, EPIQ_ERROR_VALUE, "exec.tasks: %d is negative", exec->tasks);
     REQUIRE(exec->workspace_bytes >= 0, EPIQ_ERROR_VALUE, "exec.workspace_bytes: negative");
+    TRY(check_word(exec->pdl, EPIQ_PDL_OFF, "exec.pdl", 0, why));
+    REQUIRE((exec->constants & ~(uint32_t)(EPIQ_CONST_WEIGHT | EPIQ_CONST_SCALES)) == 0, EPIQ_ERROR_VALUE,
+            "exec.constants: 0x%x has bits that are not EPIQ_CONST_WEIGHT or EPIQ_CONST_SCALES", exec->constants);
     return EPIQ_OK;
 }
 
@@ -168,7 +168,7 @@ static epiq_status check_rows(int64_t rows, const char *name, epiqi_text *why)
 static epiq_status check_cols(int64_t cols, int per, const char *name, epiqi_text *why)
 {
     REQUIRE(cols == EPIQ_UNKNOWN || (cols >= per && cols <= (int64_t)per * MAX_COLS), EPIQ_ERROR_SHAPE,
-            "%s: %lld; allowed are %d to %d * 2^28", name, (long long)cols, per, per);
+            "%s: %lld; allowed are %d to %lld", name, (long long)cols, per, (long long)per * MAX_COLS);
     REQUIRE(cols == EPIQ_UNKNOWN || cols % per == 0, EPIQ_ERROR_SHAPE,
             "%s: %lld is odd; gate and up need as many columns each", name, (long long)cols);
     return EPIQ_OK;
@@ -216,7 +216,7 @@ static int fp8(const epiqi_format *f)
 
 static int mx(const epiqi_format *f)
 {
-    return f->format == EPIQ_FORMAT_MXFP8 || f->format == EPIQ_FORMAT_MXFP4;
+    return f->scale_dtype == EPIQ_DTYPE_E8M0;
 }
 
 static int layout_offered(const epiqi_format *f, epiq_layout layout)
@@ -675,6 +675,7 @@ typedef struct region {
     const char *name;
     const unsigned char *data;
     int64_t rows, row_bytes, stride;
+    int64_t given; /* stride of the call; `stride` is that of the one row which a dense buffer becomes */
     int written;
 } region;
 
@@ -690,12 +691,13 @@ static void add_region(regions *r, const char *name, const void *data, int64_t r
 {
     if (data == NULL || rows == 0 || row_bytes == 0)
         return;
+    const int64_t given = stride;
     if (stride == row_bytes) { /* dense: one row */
         row_bytes *= rows;
         rows = 1;
         stride = row_bytes;
     }
-    r->list[r->count++] = (region){name, data, rows, row_bytes, stride, written};
+    r->list[r->count++] = (region){name, data, rows, row_bytes, stride, given, written};
 }
 
 static uintptr_t start_of(const region *r)
@@ -738,7 +740,7 @@ static int overlap(const region *a, const region *b)
 /* residual_out == residual, y_out == x.data in rms_norm: exactly, with equal strides. */
 static int alias_allowed(const epiqi_plan *plan, const region *a, const region *b)
 {
-    if (a->data != b->data || a->stride != b->stride || plan->op != EPIQI_RMS_NORM)
+    if (a->data != b->data || a->given != b->given || plan->op != EPIQI_RMS_NORM)
         return 0;
     return (a->data == plan->residual.data && b->data == plan->residual_out.data && strcmp(a->name, "residual") == 0 &&
             strcmp(b->name, "residual_out") == 0) ||

@@ -20,6 +20,7 @@ enum {
     ROW = 16 * TILE,    /* longest row that is kept while it is worked on */
     MAX_TASKS = 1024,   /* tasks that a call is split into */
     GROUPS = TILE / 16, /* groups of a tile at most */
+    PART = 128,         /* elements whose amax a row's is made of: a group there is */
     SLACK = EPIQI_TILE_SLACK
 };
 
@@ -41,9 +42,9 @@ typedef struct job {
     float amax[MAX_TASKS]; /* of each task's rows, where the whole tensor's is needed */
 } job;
 
-/* Buffers of a task. */
+/* Buffers of a task. Each begins a cache line: vectors of that size would lie across two otherwise. */
 typedef struct scratch {
-    float row[ROW + SLACK]; /* h, then y, of a whole row or of the tile at its start */
+    _Alignas(64) float row[ROW + SLACK]; /* h, then y, of a whole row or of the tile at its start */
     float a[2 * TILE + SLACK], b[TILE + SLACK], c[TILE + SLACK];
     float amax[GROUPS + SLACK], factor[GROUPS + SLACK];
     uint32_t nan[GROUPS + SLACK], stored[GROUPS + SLACK];
@@ -95,6 +96,7 @@ static void make_act_mul(const job *j, scratch *s, const row_state *r, int64_t c
     case EPIQ_ORDER_INTERLEAVED:
         j->t->load(at(&p->x, r->row, 2 * col * e), 2 * n, s->a);
         gate = s->c;
+        memset(s->a + 2 * n, 0, SLACK * sizeof *s->a);
         j->stages->deinterleave(s->a, n, gate, up);
         break;
     case EPIQ_ORDER_SEPARATE:
@@ -114,16 +116,14 @@ static void make_act_mul(const job *j, scratch *s, const row_state *r, int64_t c
 }
 
 /* h as the norm sees it: x, or x + residual. */
-static void make_h(const job *j, scratch *s, const row_state *r, int64_t col, int64_t n, float *h)
+static void make_h(const job *j, const row_state *r, int64_t col, int64_t n, float *h)
 {
     const epiqi_plan *p = j->plan;
     if (p->residual.data == NULL) {
         j->t->load(at(&p->x, r->row, col * j->element), n, h);
         return;
     }
-    j->t->load(at(&p->x, r->row, col * j->element), n, s->a);
-    j->t->load(at(&p->residual, r->row, col * j->element), n, s->b);
-    j->t->norm_sum(&j->norm, s->a, s->b, n, h);
+    j->t->norm_sum(&j->norm, at(&p->x, r->row, col * j->element), at(&p->residual, r->row, col * j->element), n, h);
 }
 
 /* A tile of y, columns col to col + n, in the row buffer. `store`: this is the last time that the tile's inputs are
@@ -140,9 +140,10 @@ static float *make_y(const job *j, scratch *s, row_state *r, int64_t col, int64_
         break;
     case EPIQI_RMS_NORM:
         if (!r->have_h)
-            make_h(j, s, r, col, n, y);
+            make_h(j, r, col, n, y);
         if (store && p->residual_wanted)
-            j->t->store(y, n, p->residual_out.data + r->row * p->residual_out.stride + col * j->element);
+            j->t->store(y, n, p->residual.data == NULL || j->norm.sum_round,
+                        p->residual_out.data + r->row * p->residual_out.stride + col * j->element);
         j->weight->load((const unsigned char *)p->weight + col * epiqi_dtype_bytes(p->weight_dtype), n, s->c);
         j->t->norm(&j->norm, y, r->rinv, s->c, n, y);
         break;
@@ -166,7 +167,7 @@ static void begin_row(const job *j, scratch *s, row_state *r, int64_t row)
     for (int64_t col = 0; col < p->cols; col += TILE) {
         int64_t n = least(TILE, p->cols - col);
         float *h = s->row + (r->whole ? col : 0);
-        make_h(j, s, r, col, n, h);
+        make_h(j, r, col, n, h);
         zero_behind(h, n, n);
         ar_tree_push(&tree, j->stages->tree_squares(h, n, s->c));
     }
@@ -182,8 +183,9 @@ static float row_amax(const job *j, scratch *s, row_state *r, int store)
         int64_t n = least(TILE, j->plan->cols - col);
         float *y = make_y(j, s, r, col, n, store && r->whole);
         zero_behind(y, n, n);
-        j->stages->amax(y, n, n, s->amax, s->nan);
-        largest = s->amax[0] > largest ? s->amax[0] : largest;
+        j->stages->amax(y, n, PART, s->amax, s->nan);
+        for (int64_t i = 0; i * PART < n; i++)
+            largest = s->amax[i] > largest ? s->amax[i] : largest;
     }
     r->have_y = r->whole;
     return largest;
@@ -200,14 +202,30 @@ static void write_scale(const epiqi_plan *p, int64_t row, int64_t group, uint32_
         memcpy(to, &stored, sizeof stored);
 }
 
-static void write_codes(const epiqi_plan *p, const uint8_t *codes, int64_t row, int64_t col, int64_t n)
+/* The scales of the groups of a tile, the first of which is a multiple of 4: bytes lie side by side in fours. */
+static void write_scales(const epiqi_plan *p, int64_t row, int64_t first, int64_t groups, const uint32_t *stored)
 {
+    if (p->layout == EPIQ_LAYOUT_PACKED_UE8M0 || p->array.bytes == 1) {
+        for (int64_t g = 0; g < groups; g += 4) {
+            unsigned char *to =
+                p->scales.data + epiqi_scale_offset(p->layout, p->scales.stride, p->array.bytes, row, first + g);
+            for (int64_t i = 0; i < least(4, groups - g); i++)
+                to[i] = (unsigned char)stored[g + i];
+        }
+    } else {
+        for (int64_t g = 0; g < groups; g++)
+            write_scale(p, row, first + g, stored[g]);
+    }
+}
+
+static void write_codes(const job *j, scratch *s, int64_t row, int64_t col, int64_t n, int64_t group, const float *y,
+                        const float *factor)
+{
+    const epiqi_plan *p = j->plan;
     unsigned char *to = p->codes.data + row * p->codes.stride + col * p->format->bits / 8;
-    if (p->format->bits == 8)
-        memcpy(to, codes, (size_t)n);
-    else
-        for (int64_t i = 0; i < n / 2; i++)
-            to[i] = (unsigned char)(codes[2 * i] | codes[2 * i + 1] << 4);
+    j->format->code(&j->quant, y, n, group, factor, j->divide, p->format->bits == 8 ? to : s->codes);
+    if (p->format->bits == 4)
+        j->stages->pack(s->codes, n, to);
 }
 
 /* Codes, and the scales of grain group, of n columns of y from col on. */
@@ -215,17 +233,14 @@ static void emit(const job *j, scratch *s, int64_t row, int64_t col, int64_t n, 
 {
     const epiqi_plan *p = j->plan;
     if (p->grain != EPIQ_GRAIN_GROUP) {
-        j->format->code(&j->quant, y, n, n, &factor, j->divide, s->codes);
-        write_codes(p, s->codes, row, col, n);
+        write_codes(j, s, row, col, n, n, y, &factor);
         return;
     }
     int64_t groups = (n + p->group - 1) / p->group, first = col / p->group;
     j->stages->amax(y, n, p->group, s->amax, s->nan);
     j->format->scale(&j->quant, s->amax, s->nan, groups, s->factor, s->stored);
-    j->format->code(&j->quant, y, n, p->group, s->factor, j->divide, s->codes);
-    write_codes(p, s->codes, row, col, n);
-    for (int64_t g = 0; g < groups; g++)
-        write_scale(p, row, first + g, s->stored[g]);
+    write_codes(j, s, row, col, n, p->group, y, s->factor);
+    write_scales(p, row, first, groups, s->stored);
 }
 
 static void run_row(const job *j, scratch *s, int64_t row)
@@ -247,7 +262,8 @@ static void run_row(const job *j, scratch *s, int64_t row)
         if (real > 0) {
             y = make_y(j, s, &r, col, real, 1);
             if (p->y_out.data != NULL)
-                j->t->store(y, real, p->y_out.data + row * p->y_out.stride + col * j->element);
+                j->t->store(y, real, p->op == EPIQI_QUANTIZE || p->round != EPIQ_ROUND_NONE,
+                            p->y_out.data + row * p->y_out.stride + col * j->element);
         } else {
             real = 0;
         }
@@ -271,8 +287,7 @@ static void dequantize_row(const job *j, scratch *s, int64_t row)
         if (p->format->bits == 8)
             memcpy(s->codes, from, (size_t)n);
         else
-            for (int64_t i = 0; i < n; i++)
-                s->codes[i] = from[i / 2] >> (i % 2 * 4) & 15;
+            j->stages->unpack(from, n, s->codes);
         j->format->value(s->codes, n, s->a);
         s->factor[0] = j->factor;
         if (p->grain != EPIQ_GRAIN_TENSOR) {
@@ -286,7 +301,7 @@ static void dequantize_row(const job *j, scratch *s, int64_t row)
             j->format->scale_value(&j->quant, s->stored, groups, s->factor);
         }
         j->stages->scale_rows(s->a, n, group, s->factor, j->second, s->row);
-        j->t->store(s->row, n, p->y_out.data + row * p->y_out.stride + col * j->element);
+        j->t->store(s->row, n, 0, p->y_out.data + row * p->y_out.stride + col * j->element);
     }
 }
 
@@ -417,11 +432,24 @@ static int64_t worth_tasks(const epiqi_plan *p)
     return 1 + least(p->rows * p->cols >> 15, 255);
 }
 
+static const epiqi_backend_rows *stages_of(epiq_backend backend)
+{
+    switch (backend) {
+#define X(upper, lower)                                                                                                \
+    case EPIQ_BACKEND_##upper:                                                                                         \
+        return &epiqi_rows_##lower;
+        EPIQI_CPU_BACKENDS(X)
+#undef X
+    default: /* dispatch lets no other pass */
+        return &epiqi_rows_c;
+    }
+}
+
 static void prepare(job *j, const epiqi_plan *p)
 {
     memset(j, 0, offsetof(job, amax));
     j->plan = p;
-    j->stages = &epiqi_rows_c;
+    j->stages = stages_of(p->backend);
     j->t = &j->stages->dtypes[dtype_index(p->dtype)];
     j->element = epiqi_dtype_bytes(p->dtype);
     int round = p->round == EPIQ_ROUND_NONE   ? AR_ROUND_NONE

@@ -2,13 +2,14 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A tile is an array of the driver's own with room for EPIQI_TILE_SLACK elements behind its n: stages read and write
- * whole vectors. What tree_squares and amax read holds zeros from n to the end of the last vector; load and
- * deinterleave leave them.
- * Caller's memory is touched by load and store alone: elements 0 to n - 1, at any alignment. */
+ * whole vectors. What amax and tree_squares read holds zeros from n to the end of the last vector; load and norm_sum
+ * leave them.
+ * Caller's memory is touched by load, norm_sum, store, code, pack and unpack: elements 0 to n - 1, at any alignment. */
 #ifndef EPIQ_ROWS_H
 #define EPIQ_ROWS_H
 
 #include "arith/types.h"
+#include "lists.h"
 
 #include <stdint.h>
 
@@ -17,13 +18,14 @@ enum { EPIQI_TILE_SLACK = 32 };
 /* Stages of a dtype. */
 typedef struct epiqi_dtype_rows {
     void (*load)(const void *from, int64_t n, float *to);
-    void (*store)(const float *from, int64_t n, void *to); /* RN_T, NaN canonical */
+    void (*store)(const float *from, int64_t n, int exact, void *to); /* RN_T, NaN canonical; exact: they are of T */
     void (*act_mul)(const ar_act_mul *p, const float *gate, const float *up, int64_t n, float *y);
-    void (*norm_sum)(const ar_norm *p, const float *x, const float *residual, int64_t n, float *h);
+    void (*norm_sum)(const ar_norm *p, const void *x, const void *residual, int64_t n, float *h); /* loads, too */
     void (*norm)(const ar_norm *p, const float *h, float rinv, const float *weight, int64_t n, float *y);
 } epiqi_dtype_rows;
 
-/* Stages of a format. Codes are one a byte, 4-bit ones too. A tile starts with a group; the last may be short. */
+/* Stages of a format. Codes are one a byte, 4-bit ones too. A tile starts with a group; the last may be short. `code`
+ * writes n bytes and no more: they may be the caller's. */
 typedef struct epiqi_format_rows {
     void (*scale)(const ar_quant *q, const float *amax, const uint32_t *nan, int64_t groups, float *factor,
                   uint32_t *stored);
@@ -43,11 +45,16 @@ typedef struct epiqi_backend_rows {
     float (*tree_squares)(const float *h, int64_t n, float *scratch);
     float (*norm_rinv)(const ar_norm *p, float sum, int64_t cols);
     void (*amax)(const float *y, int64_t n, int64_t group, float *amax, uint32_t *nan);
+    void (*pack)(const uint8_t *codes, int64_t n, uint8_t *to); /* 4-bit codes, two a byte */
+    void (*unpack)(const uint8_t *from, int64_t n, uint8_t *codes);
     float (*uniform_value)(int what, float a);
     void (*scale_rows)(const float *d, int64_t n, int64_t group, const float *factor, float second, float *y);
     epiqi_format_rows formats[8]; /* in the order of EPIQI_FORMATS */
 } epiqi_backend_rows;
 
-extern const epiqi_backend_rows epiqi_rows_c;
+/* epiqi_rows_c and its faster equals. */
+#define X(upper, lower) extern const epiqi_backend_rows epiqi_rows_##lower;
+EPIQI_CPU_BACKENDS(X)
+#undef X
 
 #endif
