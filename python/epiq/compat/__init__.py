@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions with the signatures of other libraries."""
