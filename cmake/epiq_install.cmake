@@ -9,6 +9,11 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/epiq)
 install(FILES include/epiq/epiq.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/epiq)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(TARGETS epiq epiq_static EXPORT epiq_targets)
+if(EPIQ_TRT)
+    install(TARGETS epiq_trt EXPORT epiq_targets # a module: epiq::trt says where it is
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    set(pc_trt "\ntrt_plugin=\${libdir}/libepiq_trt.so")
+endif()
 if(EPIQ_TOOLS)
     install(TARGETS epiq_command)
     install(DIRECTORY data/ DESTINATION ${CMAKE_INSTALL_DATADIR}/epiq/data) # what `epiq demo` shows
