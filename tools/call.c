@@ -206,13 +206,13 @@ epiq_status call_allocate(call *c, bool y, bool residual_out)
 
 void call_free(call *c)
 {
-    free(c->act_mul.y_out);
-    free(c->rms_norm.y_out);
-    free(c->rms_norm.residual_out);
-    free(c->out.codes_out);
-    free(c->out.scale_out);
-    free(c->out.inv_scale_out);
-    free(c->exec.workspace);
+    release(c->act_mul.y_out);
+    release(c->rms_norm.y_out);
+    release(c->rms_norm.residual_out);
+    release(c->out.codes_out);
+    release(c->out.scale_out);
+    release(c->out.inv_scale_out);
+    release(c->exec.workspace);
 }
 
 _Noreturn void refuse(epiq_status status, const char *what, const char *reason)

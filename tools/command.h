@@ -16,6 +16,7 @@ _Noreturn void fail(int code, const char *format, ...) __attribute__((format(pri
 
 /* Zeroed memory, at least one byte; ends the command if there is none. Release with free(). */
 void *allocate(int64_t bytes);
+void release(void *memory); /* of allocate */
 
 /* A line on stderr that the next one replaces, only on a terminal. NULL removes it. */
 void progress(const char *format, ...) __attribute__((format(printf, 1, 2)));

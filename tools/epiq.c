@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "accuracy.h"
 #include "command.h"
+#include "gpu.h"
 #include "options.h"
 
 #include <math.h>
@@ -150,10 +151,18 @@ void fail(int code, const char *format, ...)
 
 void *allocate(int64_t bytes)
 {
-    void *memory = bytes < 0 || (uint64_t)bytes > SIZE_MAX ? NULL : calloc(bytes > 0 ? (size_t)bytes : 1, 1);
+    void *memory = gpu_allocate(bytes);
+    if (memory == NULL && bytes >= 0 && (uint64_t)bytes <= SIZE_MAX)
+        memory = calloc(bytes > 0 ? (size_t)bytes : 1, 1);
     if (memory == NULL)
         fail(EXIT_UNUSABLE, "there is no memory for %lld bytes", (long long)bytes);
     return memory;
+}
+
+void release(void *memory)
+{
+    if (!gpu_release(memory))
+        free(memory);
 }
 
 void progress(const char *format, ...)

@@ -1,0 +1,719 @@
+/* kernels.cuh: the kernels of the operations that make y and quantize it.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ *     flat_kernel    act_mul, quantize where no value of a whole row is needed:
+ * a thread has U vectors of a row token_kernel   act_mul, quantize with token
+ * scales: a row in the shared memory of a block norm_kernel    rms_norm: a row,
+ * or several, in the registers of a block any_kernel     every shape, stride
+ * and alignment, a block a row, column by column
+ *
+ * With F = CUDA_AMAX each leaves the amax of its block's y in workspace; with F
+ * = CUDA_NONE it writes y alone. */
+#ifndef EPIQ_KERNELS_CUH
+#define EPIQ_KERNELS_CUH
+
+#include "launch.h"
+#include "row.cuh"
+
+enum { FLAT_THREADS = 256 };
+
+/* ---- y of a vector ---- */
+
+template <int OP, int DT> struct inputs { /* of a vector, as loaded */
+    raw8<DT> x, up;
+};
+
+template <int OP, int DT, int ACT> DEV inputs<OP, DT> load_inputs(const cuda_args &a, int64_t row, int32_t vec)
+{
+    inputs<OP, DT> in;
+    const char *x = a.x.data + row * a.x.stride;
+    if (OP != CUDA_ACT_MUL) {
+        in.x = load_raw<DT>(x + (int64_t)vec * 8 * dtype_of<DT>::BYTES);
+        return in;
+    }
+    /* interleaved: two neighbouring vectors of pairs, taken apart in make_y */
+    const int64_t col = (int64_t)vec * (ACT != CUDA_SILU && a.interleaved ? 16 : 8) * dtype_of<DT>::BYTES;
+    in.x = load_raw<DT>(x + col);
+    if (ACT == CUDA_SILU || a.act_mul.gated)
+        in.up = load_raw<DT>(a.up.data + row * a.up.stride + col);
+    else
+        in.up = zero_raw<DT>();
+    return in;
+}
+
+/* act(gate) where no limit or alpha applies: the loop has no choices left in
+ * it. */
+template <int ACT> DEV void plain_gate8(const float gate[8], float y[8])
+{
+    const ar_act_mul plain = {ACT, AR_ROUND_NONE, 1, 1.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        y[i] = ar_gate(&plain, 0, gate[i]);
+}
+
+/* Every other case, compiled once. */
+static __device__ __noinline__ float gate_wide(const ar_act_mul &p, float gate)
+{
+    return ar_gate(&p, 1, gate);
+}
+
+/* ACT: CUDA_SILU for a gated silu in halves without limits, alpha or offset,
+ * which most calls are; CUDA_ANY_ACT for every other. The first has no choices
+ * left but its rounding points. */
+template <int DT, int ACT> DEV void act_mul8(const ar_act_mul &p, const float gate[8], const float up[8], float y[8])
+{
+    if (ACT == CUDA_SILU) {
+        plain_gate8<AR_SILU>(gate, y);
+        if (p.round == AR_ROUND_TWICE)
+            round8<DT>(y);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            y[i] = vf_mul(y[i], up[i]);
+        if (p.round != AR_ROUND_NONE)
+            round8<DT>(y);
+        return;
+    }
+    const bool plain = !ar_wide(&p, DT) && p.limit_after == 0.0f;
+    if (plain && p.act == AR_GELU_TANH) {
+        plain_gate8<AR_GELU_TANH>(gate, y);
+    } else if (plain && p.act == AR_GELU_ERF) {
+        plain_gate8<AR_GELU_ERF>(gate, y);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            y[i] = gate_wide(p, gate[i]);
+    }
+    if (p.gated) {
+        if (p.round == AR_ROUND_TWICE)
+            round8<DT>(y);
+        if (p.limit == 0.0f && p.limit_after == 0.0f && p.up_offset == 0.0f) {
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                y[i] = vf_mul(y[i], up[i]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                y[i] = vf_mul(y[i], ar_up(&p, up[i]));
+        }
+    }
+    if (p.round != AR_ROUND_NONE)
+        round8<DT>(y);
+}
+
+template <int OP, int DT, int ACT> DEV void make_y(const cuda_args &a, const inputs<OP, DT> &in, float y[8])
+{
+    if (OP != CUDA_ACT_MUL) {
+        widen<DT>(in.x, y);
+        return;
+    }
+    float gate[8], up[8];
+    widen<DT>(in.x, gate);
+    widen<DT>(in.up, up);
+    if (ACT != CUDA_SILU && a.interleaved) {
+        float g[8], u[8];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            g[i] = gate[2 * i];
+            u[i] = gate[2 * i + 1];
+            g[i + 4] = up[2 * i];
+            u[i + 4] = up[2 * i + 1];
+        }
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            gate[i] = g[i];
+            up[i] = u[i];
+        }
+    }
+    act_mul8<DT, ACT>(a.act_mul, gate, up, y);
+}
+
+/* Whether y are 16-bit floats. */
+template <int OP, int DT> DEV bool half_y(const cuda_args &a)
+{
+    if (DT == AR_F32)
+        return false;
+    return OP == CUDA_QUANTIZE || (OP == CUDA_ACT_MUL ? a.act_mul.round : a.norm.round) != AR_ROUND_NONE;
+}
+
+template <int DT> DEV void store_y(const cuda_args &a, int64_t row, int32_t vec, const float y[8])
+{
+    if (a.y_out.data != NULL)
+        store_raw<DT>(a.y_out.data + row * a.y_out.stride + (int64_t)vec * 8 * dtype_of<DT>::BYTES, narrow<DT>(y));
+}
+
+/* The block's amax from each thread's, to workspace. */
+DEV void store_amax(const cuda_args &a, float m)
+{
+    __shared__ float part[32];
+    const int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
+#pragma unroll
+    for (int s = 1; s < 32; s *= 2)
+        m = vf_max_num(__shfl_xor_sync(~0u, m, s), m);
+    if ((thread & 31) == 0)
+        part[thread / 32] = m;
+    __syncthreads();
+    if (thread == 0) {
+        for (int i = 1; i < (threads + 31) / 32; i++)
+            m = vf_max_num(part[i], m);
+        a.workspace[blockIdx.x] = m;
+    }
+}
+
+/* ---- flat_kernel ---- */
+
+/* Codes of a vector by a factor that is known: grain tensor. */
+template <int F>
+DEV void emit_tensor(const cuda_args &a, const ar_quant &q, int64_t row, int32_t vec, float factor, float y[8])
+{
+    if (format_of<F>::DIVIDES_STATIC && a.divide)
+        divide8(y, factor, vi_float(0x7f800000), false);
+    else
+        multiply8(y, factor);
+    store_codes<F>(a, row, vec, code8<F>(q, y));
+}
+
+template <int F, int U> constexpr __device__ bool pairs()
+{
+    return format_of<F>::BLOCK == 16 && U == 2;
+}
+
+/* blockDim.x threads cover U * blockDim.x vectors of a row, blockDim.y rows,
+ * a.repeat times; blockIdx.x counts rows, blockIdx.y pieces of a row. G: scales
+ * of groups. */
+template <int OP, int DT, int F, int G, int ACT, int U>
+__global__ void __launch_bounds__(256) flat_kernel(const __grid_constant__ cuda_args a)
+{
+    begin_kernel(a);
+    if (G && blockIdx.x >= a.main_blocks) {
+        if (blockIdx.y == 0)
+            zero_padding_rows(a);
+        end_kernel(a);
+        return;
+    }
+    const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8);
+    const int64_t first_row = (int64_t)blockIdx.x * a.repeat * blockDim.y + threadIdx.y;
+    /* neighbours where a block of nvfp4 is two vectors: its scale then concerns
+   * one thread */
+    const int32_t step = pairs<F, U>() ? 1 : (int32_t)blockDim.x;
+    const int32_t first = (int32_t)(blockIdx.y * U * blockDim.x + threadIdx.x * (pairs<F, U>() ? U : 1));
+    inputs<OP, DT> next[U];
+#pragma unroll
+    for (int u = 0; u < U; u++)
+        if (first_row < a.rows && first + u * step < vectors)
+            next[u] = load_inputs<OP, DT, ACT>(a, first_row, first + u * step);
+    ar_quant q = a.quant;
+    const float factor = prepare<F>(a, q);
+#pragma unroll 1
+    for (int r = 0; r < a.repeat; r++) {
+        const int64_t row = first_row + (int64_t)r * blockDim.y;
+        inputs<OP, DT> in[U];
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            in[u] = next[u];
+            if (r + 1 < a.repeat && row + blockDim.y < a.rows && first + u * step < vectors)
+                next[u] = load_inputs<OP, DT, ACT>(a, row + blockDim.y, first + u * step);
+        }
+        const scale_row place = G ? scale_row_of(a, row) : scale_row{NULL, 0};
+        float both[pairs<F, U>() ? 2 : 1][8];
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            const int32_t vec = first + u * step;
+            const bool valid = row < a.rows && vec < padded;
+            float *y = both[pairs<F, U>() ? u : 0];
+            if (row < a.rows && vec < vectors) {
+                make_y<OP, DT, ACT>(a, in[u], y);
+                store_y<DT>(a, row, vec, y);
+            } else {
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    y[i] = 0.0f;
+            }
+            if (F == CUDA_NONE || (pairs<F, U>() && u == 0))
+                continue;
+            if (pairs<F, U>())
+                emit_pair<F>(a, q, row, place, first, valid, both[0], both[1]);
+            else if (G)
+                emit_group<F>(a, q, row, place, vec, valid, half_y<OP, DT>(a), y);
+            else if (valid)
+                emit_tensor<F>(a, q, row, vec, factor, y);
+        }
+    }
+    end_kernel(a);
+}
+
+/* The amax of y over all rows, gridDim.x blocks taking vectors in turn. */
+template <int OP, int DT> __global__ void __launch_bounds__(256) amax_kernel(const __grid_constant__ cuda_args a)
+{
+    begin_kernel(a);
+    const int32_t vectors = (int32_t)(a.cols / 8);
+    float largest = 0.0f;
+    for (uint32_t block = blockIdx.x; block < a.main_blocks; block += gridDim.x) {
+        const int64_t row = block / (uint32_t)a.chunks;
+        const int32_t vec = (int32_t)(block % (uint32_t)a.chunks * blockDim.x + threadIdx.x);
+        if (vec >= vectors)
+            continue;
+        float y[8];
+        make_y<OP, DT, CUDA_ANY_ACT>(a, load_inputs<OP, DT, CUDA_ANY_ACT>(a, row, vec), y);
+        largest = vf_max_num(amax8(y), largest);
+    }
+    store_amax(a, largest);
+    end_kernel(a);
+}
+
+/* ---- norm_kernel ---- */
+
+enum { ROW_SEGMENTS = 256 }; /* of 32 vectors, of the rows of a block */
+
+/* Adds the lanes' values so that neighbours come first: the subtree of 32
+ * vectors. */
+DEV float tree_lanes(float s)
+{
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2)
+        s = vf_add(s, __shfl_xor_sync(~0u, s, d));
+    return s;
+}
+
+/* The sum of squares of a row from each thread's vectors t, t + blockDim.x,
+ * ...: vectors in registers, segments of 32 in a warp, segments through shared
+ * memory. blockDim.x is a multiple of 32. */
+template <int VPT> DEV float tree_row(const float h[VPT][8])
+{
+    __shared__ float segments[ROW_SEGMENTS];
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+    const int count = warps * VPT; /* segments of a row */
+    float s[VPT];
+#pragma unroll
+    for (int v = 0; v < VPT; v++) {
+        float p[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            p[i] = vf_add(vf_mul(h[v][2 * i], h[v][2 * i]), vf_mul(h[v][2 * i + 1], h[v][2 * i + 1]));
+        s[v] = tree_lanes(vf_add(vf_add(p[0], p[1]), vf_add(p[2], p[3])));
+    }
+    if (count == 1)
+        return s[0];
+    float *mine = segments + threadIdx.y * count;
+#pragma unroll
+    for (int v = 0; v < VPT; v++)
+        if (lane == 0)
+            mine[v * warps + warp] = s[v];
+    __syncthreads();
+    if (count <= 32)
+        return tree_lanes(lane < count ? mine[lane] : 0.0f);
+    float part = 0.0f; /* 2, 4 or 8 neighbours a lane */
+    const int each = count <= 64 ? 2 : count <= 128 ? 4 : 8;
+    float n[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const int at = lane * each + i;
+        n[i] = i < each && at < count ? mine[at] : 0.0f;
+    }
+    part = vf_add(vf_add(vf_add(n[0], n[1]), vf_add(n[2], n[3])), vf_add(vf_add(n[4], n[5]), vf_add(n[6], n[7])));
+    return tree_lanes(part);
+}
+
+/* The largest of the values of a row's threads. */
+DEV float max_row(float m)
+{
+    __shared__ float warps_max[32];
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2)
+        m = vf_max_num(__shfl_xor_sync(~0u, m, d), m);
+    if (warps == 1)
+        return m;
+    float *mine = warps_max + threadIdx.y * warps;
+    if (lane == 0)
+        mine[warp] = m;
+    __syncthreads();
+    m = lane < warps ? mine[lane] : 0.0f;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2)
+        m = vf_max_num(__shfl_xor_sync(~0u, m, d), m);
+    return m;
+}
+
+template <int DT> DEV void norm8(const ar_norm &p, float h[8], float rinv, const float weight[8])
+{
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        h[i] = vf_mul(h[i], rinv);
+    if (p.round == AR_ROUND_TWICE)
+        round8<DT>(h);
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        h[i] = vf_mul(h[i], ar_norm_weight(&p, weight[i]));
+    if (p.round != AR_ROUND_NONE)
+        round8<DT>(h);
+}
+
+/* blockDim.x threads a row, blockDim.y rows. */
+template <int DT, int F, int G, int VPT>
+__global__ void __launch_bounds__(VPT >= 4 ? 512 : 1024) norm_kernel(const __grid_constant__ cuda_args a)
+{
+    begin_kernel(a);
+    if (G && blockIdx.x >= a.main_blocks) {
+        zero_padding_rows(a);
+        end_kernel(a);
+        return;
+    }
+    const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8);
+    float largest = 0.0f;
+    for (uint32_t block = blockIdx.x; block < a.main_blocks; block += gridDim.x) {
+        const int64_t row = (int64_t)block * blockDim.y + threadIdx.y;
+        float y[VPT][8];
+        raw8<DT> x[VPT], r[VPT], w[VPT];
+        const bool residual = a.residual.data != NULL, same = DT == AR_F32 || !a.weight_f32;
+#pragma unroll
+        for (int v = 0; v < VPT; v++) {
+            const int32_t vec = (int32_t)threadIdx.x + v * (int32_t)blockDim.x;
+            const int64_t col = (int64_t)vec * 8 * dtype_of<DT>::BYTES;
+            x[v] = r[v] = w[v] = zero_raw<DT>();
+            if (row < a.rows && vec < vectors) {
+                x[v] = load_raw<DT>(a.x.data + row * a.x.stride + col);
+                if (residual)
+                    r[v] = load_raw<DT>(a.residual.data + row * a.residual.stride + col);
+                if (same)
+                    w[v] = load_raw_cached<DT>(a.weight + col);
+            }
+        }
+#pragma unroll
+        for (int v = 0; v < VPT; v++) {
+            const int32_t vec = (int32_t)threadIdx.x + v * (int32_t)blockDim.x;
+            widen<DT>(x[v], y[v]);
+            if (!residual)
+                continue;
+            float add[8];
+            widen<DT>(r[v], add);
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                y[v][i] = vf_add(y[v][i], add[i]);
+            raw8<DT> h = narrow<DT>(y[v]);
+            if (a.residual_out.data != NULL && F != CUDA_AMAX && row < a.rows && vec < vectors)
+                store_raw<DT>(
+                    a.residual_out.data + row * a.residual_out.stride + (int64_t)vec * 8 * dtype_of<DT>::BYTES, h);
+            if (a.norm.sum_round && DT != AR_F32)
+                widen<DT>(h, y[v]);
+        }
+        const float rinv = ar_norm_rinv(&a.norm, tree_row<VPT>(y), __ll2float_rn(a.cols));
+#pragma unroll
+        for (int v = 0; v < VPT; v++) {
+            const int32_t vec = (int32_t)threadIdx.x + v * (int32_t)blockDim.x;
+            float weight[8];
+            if (same) {
+                widen<DT>(w[v], weight);
+            } else {
+                raw8<AR_F32> f = zero_raw<AR_F32>();
+                if (vec < vectors)
+                    f = load_raw_cached<AR_F32>(a.weight + (int64_t)vec * 32);
+                widen<AR_F32>(f, weight);
+            }
+            if (row < a.rows && vec < vectors) {
+                norm8<DT>(a.norm, y[v], rinv, weight);
+                if (F != CUDA_AMAX)
+                    store_y<DT>(a, row, vec, y[v]);
+            } else { /* a rinv of NaN would make NaN of the zeros there */
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    y[v][i] = 0.0f;
+            }
+        }
+        if (F == CUDA_NONE)
+            break;
+        ar_quant q = a.quant;
+        float factor = F == CUDA_AMAX ? 0.0f : prepare<F>(a, q), amax = vi_float(0x7f800000);
+        if (F == CUDA_AMAX || (!G && q.grain == AR_TOKEN)) {
+            amax = 0.0f;
+#pragma unroll
+            for (int v = 0; v < VPT; v++)
+                amax = vf_max_num(amax8(y[v]), amax);
+            if (F == CUDA_AMAX) {
+                largest = vf_max_num(amax, largest);
+                __syncthreads(); /* before shared memory is used for the next row */
+                continue;
+            }
+            amax = max_row(amax);
+            uint32_t stored;
+            format_of<F>::scale(q, amax, false, &factor, &stored);
+            if (threadIdx.x == 0 && row < a.rows)
+                store_scale(a, row, 0, stored);
+        }
+        const scale_row place = G ? scale_row_of(a, row) : scale_row{NULL, 0};
+#pragma unroll
+        for (int v = 0; v < VPT; v++) {
+            const int32_t vec = (int32_t)threadIdx.x + v * (int32_t)blockDim.x;
+            const bool valid = row < a.rows && vec < padded;
+            if (G) {
+                emit_group<F>(a, q, row, place, vec, valid, half_y<CUDA_RMS_NORM, DT>(a), y[v]);
+            } else if (valid && q.grain == AR_TOKEN) {
+                scale8<F>(y[v], factor, amax, half_y<CUDA_RMS_NORM, DT>(a));
+                store_codes<F>(a, row, vec, code8<F>(q, y[v]));
+            } else if (valid) {
+                emit_tensor<F>(a, q, row, vec, factor, y[v]);
+            }
+        }
+        break;
+    }
+    if (F == CUDA_AMAX)
+        store_amax(a, largest);
+    end_kernel(a);
+}
+
+/* ---- token_kernel ---- */
+
+/* A block a row; its y waits in shared memory for the scale: as T where y is
+ * rounded to it, else as fp32. */
+template <int OP, int DT, int F, int ACT>
+__global__ void __launch_bounds__(1024) token_kernel(const __grid_constant__ cuda_args a)
+{
+    extern __shared__ uint4 kept[];
+    begin_kernel(a);
+    const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8);
+    const bool wide = DT == AR_F32 || (OP == CUDA_ACT_MUL && a.act_mul.round == AR_ROUND_NONE);
+    const int64_t row = blockIdx.x;
+    ar_quant q = a.quant;
+    (void)prepare<F>(a, q);
+    float amax = 0.0f;
+    inputs<OP, DT> next;
+    if ((int32_t)threadIdx.x < vectors)
+        next = load_inputs<OP, DT, ACT>(a, row, threadIdx.x);
+#pragma unroll 1
+    for (int32_t vec = threadIdx.x; vec < vectors; vec += blockDim.x) {
+        const inputs<OP, DT> in = next;
+        if (vec + (int32_t)blockDim.x < vectors)
+            next = load_inputs<OP, DT, ACT>(a, row, vec + blockDim.x);
+        float y[8];
+        make_y<OP, DT, ACT>(a, in, y);
+        amax = vf_max_num(amax8(y), amax);
+        store_y<DT>(a, row, vec, y);
+        if (wide) {
+            raw8<AR_F32> k = pack_f32(y);
+            kept[2 * vec] = k.w[0];
+            kept[2 * vec + 1] = k.w[1];
+        } else {
+            kept[vec] = narrow<DT>(y).w[0];
+        }
+    }
+    amax = max_row(amax);
+    float factor;
+    uint32_t stored;
+    format_of<F>::scale(q, amax, false, &factor, &stored);
+    if (threadIdx.x == 0)
+        store_scale(a, row, 0, stored);
+#pragma unroll 1
+    for (int32_t vec = threadIdx.x; vec < padded; vec += blockDim.x) {
+        float y[8];
+        if (vec >= vectors) {
+            widen<AR_F32>(zero_raw<AR_F32>(), y);
+        } else if (wide) {
+            raw8<AR_F32> k;
+            k.w[0] = kept[2 * vec];
+            k.w[1] = kept[2 * vec + 1];
+            widen<AR_F32>(k, y);
+        } else {
+            raw8<DT> k = zero_raw<DT>();
+            k.w[0] = kept[vec];
+            widen<DT>(k, y);
+        }
+        scale8<F>(y, factor, amax, half_y<OP, DT>(a));
+        store_codes<F>(a, row, vec, code8<F>(q, y));
+    }
+    end_kernel(a);
+}
+
+/* ---- any_kernel ---- */
+
+template <int OP, int DT> DEV float one_h(const cuda_args &a, int64_t row, int64_t col)
+{
+    float h = load_one<DT>(a.x.data + row * a.x.stride + col * dtype_of<DT>::BYTES);
+    if (OP == CUDA_RMS_NORM && a.residual.data != NULL)
+        h = ar_norm_sum(&a.norm, DT, h,
+                        load_one<DT>(a.residual.data + row * a.residual.stride + col * dtype_of<DT>::BYTES));
+    return h;
+}
+
+template <int OP, int DT>
+static __device__ __noinline__ float one_y(const cuda_args &a, int64_t row, int64_t col, float rinv)
+{
+    if (OP == CUDA_RMS_NORM) {
+        float w =
+            a.weight_f32 ? load_one<AR_F32>(a.weight + col * 4) : load_one<DT>(a.weight + col * dtype_of<DT>::BYTES);
+        return ar_norm_y(&a.norm, DT, one_h<OP, DT>(a, row, col), rinv, w);
+    }
+    if (OP != CUDA_ACT_MUL)
+        return load_one<DT>(a.x.data + row * a.x.stride + col * dtype_of<DT>::BYTES);
+    const int64_t at = col * (a.interleaved ? 2 : 1) * dtype_of<DT>::BYTES;
+    const char *gate = a.x.data + row * a.x.stride + at;
+    const char *up = !a.act_mul.gated ? gate
+                     : a.interleaved  ? gate + dtype_of<DT>::BYTES
+                                      : a.up.data + row * a.up.stride + at;
+    return ar_act_mul_y(&a.act_mul, DT, load_one<DT>(gate), load_one<DT>(up));
+}
+
+/* The tree over a row, 2048 columns (8 warps of 32 vectors) a step; thread 0
+ * joins the steps. */
+template <int OP, int DT> DEV float any_rinv(const cuda_args &a, int64_t row)
+{
+    __shared__ float part[8], total;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    float stack[40];
+    int top = 0;
+    uint64_t steps = 0;
+    for (int64_t base = 0; base < a.cols; base += 2048) {
+        float s[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const int64_t col = base + threadIdx.x * 8 + i;
+            const float h = col < a.cols ? one_h<OP, DT>(a, row, col) : 0.0f;
+            s[i] = vf_mul(h, h);
+        }
+        float v =
+            vf_add(vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3])), vf_add(vf_add(s[4], s[5]), vf_add(s[6], s[7])));
+        v = tree_lanes(v);
+        if (lane == 0)
+            part[warp] = v;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            v = vf_add(vf_add(vf_add(part[0], part[1]), vf_add(part[2], part[3])),
+                       vf_add(vf_add(part[4], part[5]), vf_add(part[6], part[7])));
+            for (uint64_t b = steps++; b & 1; b >>= 1)
+                v = vf_add(stack[--top], v);
+            stack[top++] = v;
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+        float v = stack[--top];
+        while (top > 0)
+            v = vf_add(stack[--top], v);
+        total = ar_norm_rinv(&a.norm, v, __ll2float_rn(a.cols));
+    }
+    __syncthreads();
+    return total;
+}
+
+/* The format as a run-time value: this path is not made for speed, and one
+ * kernel does for all. */
+static __device__ __noinline__ uint32_t any_code(int format, const ar_quant &q, float x)
+{
+    switch (format) {
+#define X(upper, lower, bits, block, scale, grains)                                                                    \
+    case CUDA_##upper:                                                                                                 \
+        return format_of<CUDA_##upper>::code(q, x);
+        EPIQI_FORMATS(X)
+#undef X
+    default:
+        return 0;
+    }
+}
+
+static __device__ __noinline__ void any_scale(int format, const ar_quant &q, float amax, bool nan, float *factor,
+                                              uint32_t *stored)
+{
+    switch (format) {
+#define X(upper, lower, bits, block, scale_dtype, grains)                                                              \
+    case CUDA_##upper:                                                                                                 \
+        format_of<CUDA_##upper>::scale(q, amax, nan, factor, stored);                                                  \
+        break;
+        EPIQI_FORMATS(X)
+#undef X
+    default:
+        break;
+    }
+}
+
+static __device__ __noinline__ float any_prepare(const cuda_args &a, ar_quant &q)
+{
+    switch (a.format) {
+#define X(upper, lower, bits, block, scale, grains)                                                                    \
+    case CUDA_##upper:                                                                                                 \
+        return prepare<CUDA_##upper>(a, q);
+        EPIQI_FORMATS(X)
+#undef X
+    default:
+        return 0.0f;
+    }
+}
+
+/* 256 threads, blocks take rows in turn. a.format: a format, CUDA_NONE or
+ * CUDA_AMAX. */
+template <int OP, int DT> __global__ void __launch_bounds__(256) any_kernel(const __grid_constant__ cuda_args a)
+{
+    begin_kernel(a);
+    const bool codes = a.format < CUDA_NONE, amax_only = a.format == CUDA_AMAX;
+    if (codes && blockIdx.x >= a.main_blocks) {
+        zero_padding_rows(a);
+        end_kernel(a);
+        return;
+    }
+    ar_quant q = a.quant;
+    const float tensor = any_prepare(a, q);
+    float largest = 0.0f;
+    for (int64_t row = blockIdx.x; row < a.rows; row += a.main_blocks) {
+        const float rinv = OP == CUDA_RMS_NORM ? any_rinv<OP, DT>(a, row) : 0.0f;
+        float factor = tensor;
+        if (amax_only || (codes && q.grain == AR_TOKEN)) {
+            float m = 0.0f;
+            for (int64_t col = threadIdx.x; col < a.cols; col += 256)
+                m = vf_max_num(vf_abs(one_y<OP, DT>(a, row, col, rinv)), m);
+            if (amax_only) {
+                largest = vf_max_num(m, largest);
+                continue;
+            }
+            __syncthreads();
+            m = max_row(m);
+            uint32_t stored;
+            any_scale(a.format, q, m, false, &factor, &stored);
+            if (threadIdx.x == 0)
+                store_scale(a, row, 0, stored);
+        }
+        const int64_t unit = codes && a.group != 0 ? a.group : 1, padded = codes ? a.padded : a.cols;
+        for (int64_t start = threadIdx.x * unit; start < padded; start += 256 * unit) {
+            const int64_t end = start + unit < padded ? start + unit : padded;
+            if (unit > 1) {
+                float m = 0.0f;
+                bool nan = false;
+                for (int64_t col = start; col < end && col < a.cols; col++) {
+                    const float y = one_y<OP, DT>(a, row, col, rinv);
+                    m = vf_max_num(vf_abs(y), m);
+                    nan = nan || vf_is_nan(y);
+                }
+                uint32_t stored;
+                any_scale(a.format, q, m, nan, &factor, &stored);
+                store_scale(a, row, start / unit, stored);
+                if (start / unit == a.groups - 1)
+                    zero_padding_groups(a, row);
+            }
+            uint32_t nibble = 0;
+            for (int64_t col = start; col < end; col++) {
+                float y = 0.0f;
+                if (col < a.cols) {
+                    y = one_y<OP, DT>(a, row, col, rinv);
+                    const int64_t at = col * dtype_of<DT>::BYTES; /* what may be written over has been read */
+                    if (OP == CUDA_RMS_NORM && a.residual_out.data != NULL)
+                        store_one<DT>(a.residual_out.data + row * a.residual_out.stride + at,
+                                      one_h<OP, DT>(a, row, col));
+                    if (a.y_out.data != NULL)
+                        store_one<DT>(a.y_out.data + row * a.y_out.stride + at, y);
+                }
+                if (!codes)
+                    continue;
+                const uint32_t c = any_code(a.format, q, a.divide ? vf_div(y, factor) : vf_mul(y, factor));
+                char *to = a.codes.data + row * a.codes.stride + col * a.bits / 8;
+                if (a.bits == 8)
+                    *to = (char)c;
+                else if ((col & 1) == 0)
+                    nibble = c;
+                else
+                    *to = (char)(nibble | c << 4);
+            }
+        }
+        __syncthreads();
+    }
+    if (amax_only)
+        store_amax(a, largest);
+    end_kernel(a);
+}
+
+#endif

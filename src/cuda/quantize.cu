@@ -1,0 +1,8 @@
+/* quantize.cu: the kernels of epiq_quantize.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernel_list.cuh"
+
+const void *epiqi_cuda_quantize_kernel(const cuda_kernel *k)
+{
+    return kernel_of<CUDA_QUANTIZE>(*k);
+}

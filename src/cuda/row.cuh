@@ -1,0 +1,594 @@
+/* row.cuh: eight columns of a row in a thread's registers: loads, stores,
+ * reductions, codes and scales. SPDX-License-Identifier: Apache-2.0
+ *
+ * A vector is 8 columns: 16 bytes of a 16-bit dtype. Formats come from the
+ * format files by EPIQI_FORMATS. */
+#ifndef EPIQ_ROW_CUH
+#define EPIQ_ROW_CUH
+
+#include "arith/lane_cuda.h"
+
+#include "args.h"
+#include "arith/act.h"
+#include "arith/formats.h"
+#include "arith/norm.h"
+#include "core/layout.h"
+#include "lists.h"
+
+#define DEV static __device__ __forceinline__
+
+/* ---- Programmatic dependent launch ---- */
+
+/* Nothing that an earlier kernel may write is read before this. */
+DEV void begin_kernel(const cuda_args &a)
+{
+#if __CUDA_ARCH__ >= 900
+    if (a.trigger == CUDA_TRIGGER_EARLY)
+        asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* After the last store. */
+DEV void end_kernel(const cuda_args &a)
+{
+#if __CUDA_ARCH__ >= 900
+    if (a.trigger == CUDA_TRIGGER_LATE)
+        asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* ---- Vectors of a dtype ---- */
+
+/* As loaded: 16 bytes of a 16-bit dtype, 32 of f32. */
+template <int DT> struct raw8 {
+    uint4 w[DT == AR_F32 ? 2 : 1];
+};
+
+template <int DT> struct dtype_of {
+    enum { BYTES = DT == AR_F32 ? 4 : 2 };
+};
+
+template <int DT> DEV raw8<DT> load_raw(const char *p)
+{
+    raw8<DT> r;
+    r.w[0] = __ldcs((const uint4 *)p);
+    if (DT == AR_F32)
+        r.w[DT == AR_F32] = __ldcs((const uint4 *)p + 1);
+    return r;
+}
+
+template <int DT> DEV raw8<DT> load_raw_cached(const char *p) /* what other rows read too */
+{
+    raw8<DT> r;
+    r.w[0] = *(const uint4 *)p;
+    if (DT == AR_F32)
+        r.w[DT == AR_F32] = *((const uint4 *)p + 1);
+    return r;
+}
+
+template <int DT> DEV raw8<DT> zero_raw()
+{
+    raw8<DT> r;
+    r.w[0] = make_uint4(0, 0, 0, 0);
+    r.w[DT == AR_F32] = r.w[0];
+    return r;
+}
+
+template <int DT> DEV void widen_pair(uint32_t w, float *v)
+{
+    if (DT == AR_BF16) {
+        v[0] = vi_float(w << 16);
+        v[1] = vi_float(w & 0xffff0000u);
+    } else {
+        v[0] = ar_f16_value(w & 0xffff);
+        v[1] = ar_f16_value(w >> 16);
+    }
+}
+
+template <int DT> DEV void widen(const raw8<DT> &r, float v[8])
+{
+    if (DT == AR_F32) {
+        const uint4 a = r.w[0], b = r.w[DT == AR_F32];
+        v[0] = vi_float(a.x), v[1] = vi_float(a.y), v[2] = vi_float(a.z), v[3] = vi_float(a.w);
+        v[4] = vi_float(b.x), v[5] = vi_float(b.y), v[6] = vi_float(b.z), v[7] = vi_float(b.w);
+    } else {
+        widen_pair<DT>(r.w[0].x, v);
+        widen_pair<DT>(r.w[0].y, v + 2);
+        widen_pair<DT>(r.w[0].z, v + 4);
+        widen_pair<DT>(r.w[0].w, v + 6);
+    }
+}
+
+DEV raw8<AR_F32> pack_f32(const float v[8]) /* bits as they are */
+{
+    raw8<AR_F32> r;
+    r.w[0] = make_uint4(vf_bits(v[0]), vf_bits(v[1]), vf_bits(v[2]), vf_bits(v[3]));
+    r.w[1] = make_uint4(vf_bits(v[4]), vf_bits(v[5]), vf_bits(v[6]), vf_bits(v[7]));
+    return r;
+}
+
+template <int DT> DEV uint32_t narrow_pair(const float *v)
+{
+    return DT == AR_BF16 ? cuda_bf16x2(v[0], v[1]) : cuda_f16x2(v[0], v[1]);
+}
+
+/* RN_T, NaN canonical. */
+template <int DT> DEV raw8<DT> narrow(const float v[8])
+{
+    raw8<DT> r;
+    if (DT == AR_F32) {
+        uint32_t w[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            w[i] = vf_is_nan(v[i]) ? 0x7fffffffu : vf_bits(v[i]);
+        r.w[0] = make_uint4(w[0], w[1], w[2], w[3]);
+        r.w[DT == AR_F32] = make_uint4(w[4], w[5], w[6], w[7]);
+    } else {
+        r.w[0] = make_uint4(narrow_pair<DT>(v), narrow_pair<DT>(v + 2), narrow_pair<DT>(v + 4), narrow_pair<DT>(v + 6));
+    }
+    return r;
+}
+
+template <int DT> DEV void store_raw(char *p, const raw8<DT> &r)
+{
+    *(uint4 *)p = r.w[0];
+    if (DT == AR_F32)
+        *((uint4 *)p + 1) = r.w[DT == AR_F32];
+}
+
+template <int DT> DEV void round8(float v[8])
+{
+    if (DT == AR_F32)
+        return;
+    raw8<DT> r = narrow<DT>(v);
+    widen<DT>(r, v);
+}
+
+/* One element, at any alignment. */
+template <int DT> DEV float load_one(const char *p)
+{
+    if (DT == AR_F32) {
+        uint32_t u = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            u |= (uint32_t)(unsigned char)p[i] << (8 * i);
+        return vi_float(u);
+    }
+    uint32_t u = (uint32_t)(unsigned char)p[0] | (uint32_t)(unsigned char)p[1] << 8;
+    return DT == AR_BF16 ? ar_bf16_value(u) : ar_f16_value(u);
+}
+
+template <int DT> DEV void store_one(char *p, float v)
+{
+    uint32_t u = DT == AR_F32    ? (vf_is_nan(v) ? 0x7fffffffu : vf_bits(v))
+                 : DT == AR_BF16 ? ar_bf16_code(v)
+                                 : ar_f16_code(v);
+#pragma unroll
+    for (int i = 0; i < dtype_of<DT>::BYTES; i++)
+        p[i] = (char)(u >> (8 * i));
+}
+
+/* ---- Formats ---- */
+
+template <int F> struct format_of { /* of CUDA_NONE and CUDA_AMAX: never called */
+    enum { BITS = 8, BLOCK = 0, GRAINS = 0, DIVIDES = 0, DIVIDES_STATIC = 0 };
+    DEV uint32_t code(const ar_quant &, float)
+    {
+        return 0;
+    }
+    DEV uint32_t number(float)
+    {
+        return 0;
+    }
+    DEV float value(uint32_t)
+    {
+        return 0.0f;
+    }
+    DEV void scale(const ar_quant &, float, bool, float *factor, uint32_t *stored)
+    {
+        *factor = 0.0f;
+        *stored = 0;
+    }
+    DEV float scale_value(const ar_quant &, uint32_t)
+    {
+        return 0.0f;
+    }
+};
+
+#define X(upper, lower, bits, block, scale_dtype, grains)                                                              \
+    template <> struct format_of<CUDA_##upper> {                                                                       \
+        enum {                                                                                                         \
+            BITS = bits,                                                                                               \
+            BLOCK = block,                                                                                             \
+            GRAINS = grains,                                                                                           \
+            DIVIDES = AR_##upper##_DIVIDES,                                                                            \
+            DIVIDES_STATIC = AR_##upper##_DIVIDES_STATIC                                                               \
+        };                                                                                                             \
+        DEV uint32_t code(const ar_quant &q, float x)                                                                  \
+        {                                                                                                              \
+            return ar_##lower##_code(&q, x);                                                                           \
+        }                                                                                                              \
+        DEV uint32_t number(float x)                                                                                   \
+        {                                                                                                              \
+            return ar_##lower##_number(x);                                                                             \
+        }                                                                                                              \
+        DEV float value(uint32_t c)                                                                                    \
+        {                                                                                                              \
+            return ar_##lower##_value(c);                                                                              \
+        }                                                                                                              \
+        DEV void scale(const ar_quant &q, float amax, bool nan, float *factor, uint32_t *stored)                       \
+        {                                                                                                              \
+            ar_##lower##_scale(&q, amax, nan, factor, stored);                                                         \
+        }                                                                                                              \
+        DEV float scale_value(const ar_quant &q, uint32_t stored)                                                      \
+        {                                                                                                              \
+            return ar_##lower##_scale_value(&q, stored);                                                               \
+        }                                                                                                              \
+    };
+EPIQI_FORMATS(X)
+#undef X
+
+/* Codes of two neighbouring columns, one a byte, or in one byte where a code
+ * has 4 bits; the NaN policy of fp8 has been applied. */
+template <int F> DEV uint32_t code_pair(const ar_quant &q, float low, float high)
+{
+#ifdef LANE_HAS_E4M3
+    if (F == CUDA_E4M3 || F == CUDA_MXFP8)
+        return cuda_e4m3x2(low, high);
+#endif
+#ifdef LANE_HAS_E5M2
+    if (F == CUDA_E5M2)
+        return cuda_e5m2x2(low, high);
+#endif
+#ifdef LANE_HAS_E2M1
+    if (format_of<F>::BITS == 4)
+        return cuda_e2m1x2(low, high);
+#endif
+    return format_of<F>::code(q, low) | format_of<F>::code(q, high) << format_of<F>::BITS;
+}
+
+/* Codes of a vector: 8 bytes, or 4 in the low word. */
+template <int F> DEV uint2 code8(const ar_quant &q, float v[8])
+{
+    if (q.saturate && (F == CUDA_E4M3 || F == CUDA_MXFP8 || F == CUDA_E5M2)) { /* once, not for each pair */
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            v[i] = ar_nan_to(&q, F == CUDA_E5M2 ? 57344.0f : 448.0f, v[i]);
+    }
+    uint32_t p[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        p[i] = code_pair<F>(q, v[2 * i], v[2 * i + 1]);
+    if (format_of<F>::BITS == 4)
+        return make_uint2(p[0] | p[1] << 8 | p[2] << 16 | p[3] << 24, 0);
+    return make_uint2(p[0] | p[1] << 16, p[2] | p[3] << 16);
+}
+
+/* The same for 4-bit codes of numbers: nothing is looked at for NaN. */
+template <int F> DEV uint2 code8_of_numbers(const float v[8])
+{
+#ifdef LANE_HAS_E2M1
+    return make_uint2(cuda_e2m1x2(v[0], v[1]) | cuda_e2m1x2(v[2], v[3]) << 8 | cuda_e2m1x2(v[4], v[5]) << 16 |
+                          cuda_e2m1x2(v[6], v[7]) << 24,
+                      0);
+#else
+    uint32_t codes = 0;
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        codes += format_of<F>::number(v[i]) << (4 * i);
+    return make_uint2(codes, 0);
+#endif
+}
+
+DEV void multiply8(float v[8], float factor)
+{
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        v[i] = vf_mul(v[i], factor);
+}
+
+/* v / s for codes of fp8; amax bounds |v|, half says that v are 16-bit floats.
+ */
+DEV void divide8(float v[8], float s, float amax, bool half)
+{
+    if (!(amax <= FLT_MAX && amax <= vf_mul(s, 0x1p100f) && s >= 0x1p-60f)) { /* rare, one at a time */
+#pragma unroll 1
+        for (int i = 0; i < 8; i++) {
+            const float q = vf_div(v[0], s);
+#pragma unroll
+            for (int k = 0; k < 7; k++)
+                v[k] = v[k + 1];
+            v[7] = q;
+        }
+        return;
+    }
+    if (half && cuda_div_short(s)) { /* a NaN in v stays one */
+        const float r = vf_rcp_unit(s);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            v[i] = cuda_div_by_short(v[i], s, r);
+    } else {
+        const float r = vf_rcp(s);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            v[i] = cuda_div_by(v[i], s, r);
+    }
+}
+
+/* v scaled by the factor of a format's token or group. */
+template <int F> DEV void scale8(float v[8], float factor, float amax, bool half)
+{
+    if (format_of<F>::DIVIDES)
+        divide8(v, factor, amax, half);
+    else
+        multiply8(v, factor);
+}
+
+DEV float amax8(const float v[8]) /* NaN skipped */
+{
+    float m = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        m = vf_max_num(vf_abs(v[i]), m);
+    return m;
+}
+
+DEV float amax_nan8(const float v[8]) /* NaN if one is among them */
+{
+    float m = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        m = vf_max_nan(m, vf_abs(v[i]));
+    return m;
+}
+
+/* ---- Memory of codes and scales ---- */
+
+template <int F> DEV void store_codes(const cuda_args &a, int64_t row, int32_t vec, uint2 c)
+{
+    char *p = a.codes.data + row * a.codes.stride + (int64_t)vec * format_of<F>::BITS;
+    if (format_of<F>::BITS == 8)
+        __stcs((uint2 *)p, c);
+    else
+        __stcs((uint32_t *)p, c.x);
+}
+
+/* A scale at any place and alignment: for kernels and cases where speed is no matter. */
+static __device__ __noinline__ void store_scale(const cuda_args &a, int64_t row, int64_t group, uint32_t stored)
+{
+    char *p = a.scales.data + epiqi_scale_offset(a.layout, a.scales.stride, a.scale_bytes, row, group);
+    const int bytes = a.scale_bytes == 4 && a.layout != EPIQ_LAYOUT_PACKED_UE8M0 ? 4 : 1;
+    for (int i = 0; i < bytes; i++)
+        p[i] = (char)(stored >> (8 * i));
+}
+
+/* Where the scales of a row lie: fp32 number g at base + g * step, bytes four by four at base + (g / 4) * step. */
+typedef struct scale_row {
+    char *base;
+    int64_t step;
+} scale_row;
+
+DEV scale_row scale_row_of(const cuda_args &a, int64_t row)
+{
+    scale_row s = {a.scales.data, 4};
+    const int32_t low = (int32_t)row;
+    switch (a.layout) {
+    case EPIQ_LAYOUT_COL:
+    case EPIQ_LAYOUT_COL_ALIGNED:
+    case EPIQ_LAYOUT_PACKED_UE8M0:
+        s.base += row * 4;
+        s.step = a.scales.stride;
+        break;
+    case EPIQ_LAYOUT_TILE128X4:
+        s.base += (row >> 7) * a.scales.stride + ((low & 31) * 16 + ((low >> 5) & 3) * 4);
+        s.step = 512;
+        break;
+    case EPIQ_LAYOUT_TILE8X4:
+        s.base += (row >> 3) * a.scales.stride + (low & 7) * 4;
+        s.step = 32;
+        break;
+    default:
+        s.base += row * a.scales.stride;
+        break;
+    }
+    return s;
+}
+
+/* Scale bytes of a row's groups from G to the next multiple of the layout. */
+static __device__ __noinline__ void zero_padding_groups(const cuda_args &a, int64_t row)
+{
+    for (int64_t g = a.groups; g % a.group_multiple != 0; g++)
+        store_scale(a, row, g, 0);
+}
+
+/* Rows from M on, by the blocks behind the main ones. */
+static __device__ __noinline__ void zero_padding_rows(const cuda_args &a)
+{
+    const int64_t first =
+        (int64_t)(blockIdx.x - a.main_blocks) * blockDim.x * blockDim.y + threadIdx.y * blockDim.x + threadIdx.x;
+    const int64_t step = (int64_t)(gridDim.x - a.main_blocks) * blockDim.x * blockDim.y;
+    const int64_t end = (a.rows + a.row_multiple - 1) / a.row_multiple * a.row_multiple;
+    const int64_t groups = (a.groups + a.group_multiple - 1) / a.group_multiple * a.group_multiple;
+    if (a.layout == EPIQ_LAYOUT_TILE128X4 && a.scale_words) { /* words in the order of memory */
+        const int64_t last = (a.rows >> 7) << 7, words = groups / 4 * 128;
+        for (int64_t i = first; i < words; i += step) {
+            int32_t w = (int32_t)(i & 127);
+            int64_t row = last + (w >> 2) + (int64_t)(w & 3) * 32;
+            if (row >= a.rows && row < end)
+                *(uint32_t *)(a.scales.data + epiqi_scale_offset(a.layout, a.scales.stride, 1, row, i / 128 * 4)) = 0;
+        }
+        return;
+    }
+    const int64_t pad = end - a.rows;
+    for (int64_t i = first; i < pad * groups; i += step)
+        store_scale(a, a.rows + i % pad, i / pad, 0);
+}
+
+/* ---- Scales of groups ---- */
+
+/* The amax of a group, NaN skipped, and whether there was one. */
+template <int F> DEV float amax_group(const float y[8], int lane, int threads, bool *nan)
+{
+    *nan = false;
+    if (format_of<F>::BITS == 4) { /* first as if there were none */
+        float m = amax_nan8(y);
+#pragma unroll
+        for (int s = 1; s < 16; s *= 2)
+            if (s < threads)
+                m = vf_max_nan(m, __shfl_xor_sync(~0u, m, s));
+        if (!__any_sync(~0u, vf_is_nan(m)))
+            return m;
+        *nan = vf_is_nan(m);
+    }
+    float m = amax8(y);
+#pragma unroll
+    for (int s = 1; s < 16; s *= 2)
+        if (s < threads)
+            m = vf_max_num(__shfl_xor_sync(~0u, m, s), m);
+    return m;
+}
+
+/* Codes of a vector and the scale of its group. All lanes of the warp call this
+ * together; `valid` 0 has y = 0 and stores nothing. The threads of a group are
+ * neighbours, as many as the group has vectors. half: y are 16-bit floats. */
+template <int F>
+DEV void emit_group(const cuda_args &a, const ar_quant &q, int64_t row, const scale_row &place, int32_t vec, bool valid,
+                    bool half, float y[8])
+{
+    const int threads = format_of<F>::BLOCK != 0 ? format_of<F>::BLOCK / 8 : a.group / 8;
+    const int lane = (threadIdx.y * blockDim.x + threadIdx.x) & 31;
+    bool nan;
+    const float amax = amax_group<F>(y, lane, threads, &nan);
+    float factor;
+    uint32_t stored;
+    format_of<F>::scale(q, amax, nan, &factor, &stored);
+    scale8<F>(y, factor, amax, half);
+    const bool numbers = !nan && amax <= FLT_MAX && factor <= FLT_MAX; /* no product is a NaN */
+    uint2 c = format_of<F>::BITS == 4 && numbers ? code8_of_numbers<F>(y) : code8<F>(q, y);
+    if (valid)
+        store_codes<F>(a, row, vec, c);
+    const int32_t group = vec / threads;
+    const bool mine = lane % threads == 0;
+    if (format_of<F>::BLOCK == 0) {
+        if (!valid || !mine)
+            return;
+        if (a.layout == EPIQ_LAYOUT_PACKED_UE8M0) {
+            place.base[(group >> 2) * place.step + (group & 3)] = (char)stored;
+            if (group == a.groups - 1)
+                zero_padding_groups(a, row);
+        } else {
+            *(uint32_t *)(place.base + group * place.step) = stored;
+        }
+        return;
+    }
+    if (a.scale_words) { /* bytes of four groups in one word */
+        uint32_t word = stored << (8 * (group & 3));
+        word |= __shfl_xor_sync(~0u, word, threads);
+        word |= __shfl_xor_sync(~0u, word, 2 * threads);
+        if (row < a.rows && lane % (4 * threads) == 0 && group < a.groups)
+            *(uint32_t *)(place.base + (group >> 2) * place.step) = word;
+        return;
+    }
+    if (!valid || !mine)
+        return;
+    store_scale(a, row, group, stored);
+    if (group == a.groups - 1)
+        zero_padding_groups(a, row);
+}
+
+/* A block of nvfp4 in one thread: vectors vec and vec + 1. */
+template <int F>
+DEV void emit_pair(const cuda_args &a, const ar_quant &q, int64_t row, const scale_row &place, int32_t vec, bool valid,
+                   float y[8], float z[8])
+{
+    float amax = vf_max_nan(amax_nan8(y), amax_nan8(z));
+    const bool nan = vf_is_nan(amax);
+    if (nan)
+        amax = vf_max_num(amax8(y), amax8(z));
+    float factor;
+    uint32_t stored;
+    format_of<F>::scale(q, amax, nan, &factor, &stored);
+    multiply8(y, factor);
+    multiply8(z, factor);
+    uint2 c;
+    if (!nan && amax <= FLT_MAX && factor <= FLT_MAX)
+        c = make_uint2(code8_of_numbers<F>(y).x, code8_of_numbers<F>(z).x);
+    else
+        c = make_uint2(code8<F>(q, y).x, code8<F>(q, z).x);
+    if (valid) {
+        char *p = a.codes.data + row * a.codes.stride + (int64_t)vec * 4;
+        __stcs((uint2 *)p, c);
+    }
+    const int32_t group = vec / 2;
+    if (a.scale_words) {
+        const int lane = (threadIdx.y * blockDim.x + threadIdx.x) & 31;
+        uint32_t word = stored << (8 * (group & 3));
+        word |= __shfl_xor_sync(~0u, word, 1);
+        word |= __shfl_xor_sync(~0u, word, 2);
+        if (row < a.rows && lane % 4 == 0 && group < a.groups)
+            *(uint32_t *)(place.base + (group >> 2) * place.step) = word;
+        return;
+    }
+    if (!valid)
+        return;
+    store_scale(a, row, group, stored);
+    if (group == a.groups - 1)
+        zero_padding_groups(a, row);
+}
+
+/* ---- Values of a call ---- */
+
+/* The largest of the amax launch's values, by all threads of the block. */
+DEV float reduce_slots(const cuda_args &a)
+{
+    __shared__ float part[32];
+    const int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
+    float m = 0.0f;
+    for (int i = thread; i < a.slots; i += threads)
+        m = vf_max_num(a.workspace[i], m);
+#pragma unroll
+    for (int s = 1; s < 32; s *= 2)
+        m = vf_max_num(__shfl_xor_sync(~0u, m, s), m);
+    if ((thread & 31) == 0)
+        part[thread / 32] = m;
+    __syncthreads();
+    m = 0.0f;
+    for (int i = 0; i < (threads + 31) / 32; i++)
+        m = vf_max_num(part[i], m);
+    return m;
+}
+
+/* The quantizer's values that lie in device memory, and the factor of grain
+ * tensor. Writes the computed ones once. */
+template <int F> DEV float prepare(const cuda_args &a, ar_quant &q)
+{
+    const bool first = blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0 && threadIdx.y == 0;
+    float factor = 0.0f;
+    if (F >= CUDA_NONE)
+        return factor;
+    float amax = a.slots != 0 ? reduce_slots(a) : 0.0f;
+    if (F == CUDA_NVFP4) {
+        q.gs = a.slots != 0 ? ar_second_level_of_amax(amax) : ar_second_level(*a.inv_scale);
+        if (a.slots != 0 && first)
+            *a.inv_scale_out = q.gs;
+    } else if (format_of<F>::BLOCK == 0) {
+        if (a.scale_ub != NULL) {
+            q.bound = *a.scale_ub;
+            q.bound = vf_is_nan(q.bound) ? vi_float(0x7f800000) : q.bound;
+        }
+        if (a.slots != 0) {
+            uint32_t stored;
+            format_of<F>::scale(q, amax, false, &factor, &stored);
+            if (first)
+                store_scale(a, 0, 0, stored);
+        } else if (a.scale != NULL) {
+            factor = a.divide ? *a.scale : ar_multiplier_of_scale(*a.scale);
+        } else if (a.inv_scale != NULL) {
+            factor = ar_multiplier_of_inv_scale(*a.inv_scale);
+        }
+    }
+    return factor;
+}
+
+#endif

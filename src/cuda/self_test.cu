@@ -1,0 +1,144 @@
+/* self_test.cu: the hardware shortcuts of this GPU against the definition, for
+ * every input they can get. SPDX-License-Identifier: Apache-2.0 */
+extern "C" {
+#include "core/backend.h"
+}
+
+#include "row.cuh"
+
+#include <cuda_runtime_api.h>
+
+/* What is compared; a count of differing inputs each. */
+enum { GATES, E4M3, E5M2, BF16, F16, F16_VALUE, RCP, DIVISION, TESTS };
+
+static const char *const test_names[TESTS] = {
+    "activations of 16-bit gates", "e4m3 codes", "e5m2 codes", "bf16 codes", "f16 codes", "f16 values", "rcp~",
+    "division by a scale",
+};
+
+DEV void differ(unsigned long long *counts, int test, bool different)
+{
+    if (different)
+        atomicAdd(&counts[test], 1ull);
+}
+
+static __global__ void test_gates(unsigned long long *counts)
+{
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; /* 2 * 65536 */
+    const float g = i < 65536 ? vi_float(i << 16) : ar_f16_value(i & 0xffff);
+    const float pairs[3][2] = {{ar_silu(g, 1.0f, 0), ar_silu(g, 1.0f, 1)},
+                               {ar_gelu_tanh(g, 0), ar_gelu_tanh(g, 1)},
+                               {ar_gelu_erf(g, 0), ar_gelu_erf(g, 1)}};
+    for (int k = 0; k < 3; k++)
+        differ(counts, GATES,
+               vf_bits(pairs[k][0]) != vf_bits(pairs[k][1]) && !(vf_is_nan(pairs[k][0]) && vf_is_nan(pairs[k][1])));
+}
+
+/* A code by the integer form that is not used here. */
+DEV uint32_t portable(float x, int m, int emin, float max, int bits, uint32_t nan)
+{
+    return vf_is_nan(x) ? nan : ar_float_code(x, bits, m, emin, max);
+}
+
+static __global__ void test_floats(uint32_t base, int rcp, unsigned long long *counts)
+{
+    const uint32_t u = base + blockIdx.x * blockDim.x + threadIdx.x;
+    const float x = vi_float(u);
+#ifdef LANE_HAS_E4M3
+    differ(counts, E4M3, ar_e4m3_round(x) != portable(x, 3, -6, 448.0f, 8, 0x7f));
+    differ(counts, E5M2, ar_e5m2_round(x) != portable(x, 2, -14, 57344.0f, 8, 0x7f));
+#endif
+    differ(counts, F16, ar_f16_code(x) != portable(x, 10, -14, 0x1p16f, 16, 0x7fff));
+    const uint32_t bf16 = vf_is_nan(x) ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    differ(counts, BF16, ar_bf16_code(x) != bf16);
+    if (rcp)
+        differ(counts, RCP, vf_bits(vf_rcp_unit(x)) != ar_rcp_bits(u));
+    if (u < 65536) { /* a half: its value times 2^24 is an integer below 2^41 */
+        const uint32_t a = u & 0x7fff, e = a >> 10;
+        uint32_t v = e == 0    ? vf_bits(vf_mul(__uint2float_rn(a), 0x1p-24f))
+                     : e == 31 ? a << 13 | 0x7f800000u
+                               : (a << 13) + (112u << 23);
+        v |= (u & 0x8000) << 16;
+        const uint32_t got = vf_bits(ar_f16_value(u));
+        differ(counts, F16_VALUE, e == 31 && (a & 0x3ff) != 0 ? !vf_is_nan(vi_float(got)) : got != v);
+    }
+}
+
+DEV uint32_t mix(uint32_t x)
+{
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+/* Quotients as quantizers form them: scales over their whole range, values up
+ * to 2^11 of them, every second 16-bit. */
+static __global__ void test_division(uint32_t seed, unsigned long long *counts)
+{
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    const uint32_t a = mix(i * 2 + seed), b = mix(i * 2 + 1 + seed * 0x9e3779b9u);
+    const float s = vi_float((b & 0x7fffff) | (70 + (b >> 23) % 160) << 23); /* 2^-57 to 2^103 */
+    float q = vi_float((a & 0x807fffff) | (117 + (a >> 23 & 255) % 22) << 23);
+    float y = vf_mul(q, s);
+    if (i & 1)
+        y = vi_float(vf_bits(y) & 0xffff0000u);
+    if (vf_abs(y) <= FLT_MAX)
+        differ(counts, DIVISION, vf_bits(cuda_div_by(y, s, vf_rcp(s))) != vf_bits(vf_div(y, s)));
+    /* codes of 16-bit values next to where they change */
+    const float boundary = vi_float((a & 0x80000000u) | (117 + (a >> 23 & 255) % 20) << 23 | (a & 0x780000));
+    y = vf_mul(boundary, s);
+    y = i & 1 ? ar_bf16_value(ar_bf16_code(y)) : vi_float((vf_bits(y) + (a & 0x1000)) & 0xffffe000u);
+    if (vf_abs(y) <= FLT_MAX && cuda_div_short(s)) {
+        const float q1 = cuda_div_by_short(y, s, vf_rcp_unit(s)), q2 = vf_div(y, s);
+        differ(counts, DIVISION, portable(q1, 3, -6, 448.0f, 8, 0x7f) != portable(q2, 3, -6, 448.0f, 8, 0x7f));
+        differ(counts, DIVISION, portable(q1, 2, -14, 57344.0f, 8, 0x7f) != portable(q2, 2, -14, 57344.0f, 8, 0x7f));
+    }
+}
+
+extern "C" epiq_status epiqi_cuda_self_test(int rcp_unit, epiqi_text *text)
+{
+    unsigned long long *counts = NULL;
+    cudaError_t error = cudaMallocManaged(&counts, TESTS * sizeof *counts);
+    if (error == cudaSuccess)
+        error = cudaMemset(counts, 0, TESTS * sizeof *counts);
+    if (error == cudaSuccess) {
+        test_gates<<<512, 256>>>(counts);
+        for (uint32_t part = 0; part < 16; part++)
+            test_floats<<<1u << 20, 256>>>(part << 28, rcp_unit, counts);
+        for (uint32_t part = 0; part < 4; part++)
+            test_division<<<1u << 20, 256>>>(part, counts);
+        error = cudaDeviceSynchronize();
+    }
+    epiq_status status = EPIQ_OK;
+    if (error != cudaSuccess) {
+        epiqi_print(text, "self-test: %s (%d)", cudaGetErrorString(error), (int)error);
+        status = EPIQ_ERROR_CUDA;
+    }
+    for (int i = 0; i < TESTS && status == EPIQ_OK; i++)
+        if (counts[i] != 0) {
+            epiqi_print(text, "%s: %llu inputs differ", test_names[i], counts[i]);
+            status = EPIQ_ERROR_SELF_TEST;
+        }
+    if (status == EPIQ_OK)
+        epiqi_print(text, "all 2^32 inputs of the conversions%s, 2^30 quotients, ", rcp_unit ? " and of rcp~" : "");
+    (void)cudaFree(counts);
+    return status;
+}
+
+extern "C" void *epiqi_cuda_test_memory(size_t bytes)
+{
+    void *memory = NULL;
+    return cudaMallocManaged(&memory, bytes) == cudaSuccess ? memory : NULL;
+}
+
+extern "C" void epiqi_cuda_test_free(void *memory)
+{
+    (void)cudaFree(memory);
+}
+
+extern "C" epiq_status epiqi_cuda_test_wait(void)
+{
+    return cudaDeviceSynchronize() == cudaSuccess ? EPIQ_OK : EPIQ_ERROR_CUDA;
+}
