@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #     make run             build the library and the command, run `epiq demo`   (needs a C compiler, make, cmake)
-#     make test            everything: installs what the tests need, then the suite, then again under sanitizers
+#     make test            what CI runs: installs what the tests need, then the suite, then again under sanitizers
+#     make test-frameworks the tests with PyTorch and JAX: fetches 0.7 GB, once
+#     make test-all        test and test-frameworks
 #     make test-deep       the long tests alone (exhaustive sweeps)
 #     make test-clang      the suite built with clang
 #     make install         to $(DESTDIR)$(PREFIX); `make uninstall` removes it again
@@ -36,6 +38,12 @@ run: build
 test:
 	@tools/setup/run_tests.sh suite sanitized
 
+test-frameworks:
+	@tools/setup/run_tests.sh frameworks
+
+test-all:
+	@tools/setup/run_tests.sh suite sanitized frameworks
+
 test-deep:
 	@tools/setup/run_tests.sh deep
 
@@ -58,4 +66,4 @@ format-check:
 clean:
 	rm -rf build
 
-.PHONY: all build run test test-deep test-clang install uninstall format format-check clean
+.PHONY: all build run test test-frameworks test-all test-deep test-clang install uninstall format format-check clean

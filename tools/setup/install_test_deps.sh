@@ -32,6 +32,11 @@ look() {
     want libmpfr-dev has_library mpfr
     want libgmp-dev has_library gmp
     want zlib1g-dev has_library zlib
+    if [ "$(uname -m)" != aarch64 ]; then # other CPUs, emulated
+        want gcc-aarch64-linux-gnu has_program aarch64-linux-gnu-gcc
+        want libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdlib.h
+    fi
+    want qemu-user has_program qemu-aarch64
     want python3 has_program python3
     want python3-venv has_python_venv
 }

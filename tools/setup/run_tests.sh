@@ -2,10 +2,11 @@
 # run_tests.sh: builds and runs test suites; the last line says `N passed, N failed`.
 # SPDX-License-Identifier: Apache-2.0
 #
-#     run_tests.sh [suite] [sanitized] [deep]
+#     run_tests.sh [suite] [sanitized] [frameworks] [deep]
 #
-# suite      build/test: every test but the deep ones
+# suite      build/test: every test but those below
 # sanitized  build/sanitized: the same tests of behaviour with AddressSanitizer and UndefinedBehaviorSanitizer
+# frameworks build/test: the tests labelled frameworks, with PyTorch and JAX; fetches 0.7 GB once
 # deep       build/test: the tests labelled deep, which take long
 #
 # CC chooses the compiler (build/test-clang for CC=clang, and so on), JOBS the number of processes.
@@ -73,9 +74,16 @@ job() {
 if tools/setup/install_test_deps.sh; then
     for suite in "$@"; do
         case $suite in
-        suite) job "test suite" "build/test$suffix" "-LE deep" ;;
+        suite) job "test suite" "build/test$suffix" "-LE deep|frameworks" ;;
         sanitized) job "test suite under sanitizers" "build/sanitized$suffix" "-LE deep|slow" \
             -DEPIQ_SANITIZE=address,undefined ;;
+        frameworks)
+            if tools/setup/install_frameworks.sh; then
+                job "tests with PyTorch and JAX" "build/test$suffix" "-L frameworks"
+            else
+                failed=$((failed + 1))
+            fi
+            ;;
         deep) job "deep tests" "build/test$suffix" "-L deep" ;;
         *) echo "run_tests.sh: no suite is called $suite" >&2 && exit 2 ;;
         esac

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""ptx.py: what the CUDA kernels are made of, read off their PTX.
+
+usage: ptx.py SOURCE_ROOT [NVCC]
+
+For compute_80, 90 and 100f: the conversions that the target promises are there; every kernel waits for the launches
+before it where the target can; float arithmetic is rounded explicitly and never flushes subnormals; the one approximate
+instruction is rcp.approx.ftz.f32, the seed of proven quotients and rcp~ itself.
+
+Seen failing: with mul.f32 for mul.rn.f32 and rcp.approx.f32 for rcp.rn.f32 in lane_cuda.h, with begin_kernel without
+its wait, and for files that contain none of the conversions.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FILES = ["act_mul", "dequantize", "quantize", "rms_norm"]
+TARGETS = {
+    "80": {"files": ["dequantize", "quantize"], "wait": False, "present": ["cvt.rn.bf16x2.f32", "cvt.rn.f16x2.f32"]},
+    "90": {"files": FILES, "wait": True,
+           "present": ["cvt.rn.bf16x2.f32", "cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32"]},
+    "100f": {"files": ["dequantize", "quantize", "rms_norm"], "wait": True,
+             "present": ["cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32", "cvt.rn.satfinite.e2m1x2.f32"]},
+}
+FLOAT_ARITHMETIC = re.compile(r"^\s*(?:@!?%p\d+\s+)?((?:add|sub|mul|fma|mad|div|rcp|sqrt|rsqrt|ex2|lg2|sin|cos|tanh)"
+                              r"[.\w]*\.f(?:32|64|16x2|16)(?:\.\w+)*)\s", re.M)
+ALLOWED = {"add.rn.f32", "sub.rn.f32", "mul.rn.f32", "fma.rn.f32", "div.rn.f32", "rcp.rn.f32", "sqrt.rn.f32",
+           "rcp.approx.ftz.f32"}
+
+
+def main():
+    root, nvcc = Path(sys.argv[1]).resolve(), sys.argv[2] if len(sys.argv) > 2 else shutil.which("nvcc")
+    if not nvcc:
+        print("no nvcc here: the kernels cannot be translated")
+        return 77
+    faults = []
+    with tempfile.TemporaryDirectory() as folder:
+        for target, rules in TARGETS.items():
+            present = set()
+            for name in rules["files"]:
+                ptx = Path(folder) / f"{name}.ptx"
+                subprocess.run([nvcc, "-std=c++17", "-O3", "-ptx", "-arch", f"compute_{target}", "-I", root / "src",
+                                "-I", root / "include", "-o", ptx, root / "src/cuda" / f"{name}.cu"], check=True)
+                text = ptx.read_text()
+                present |= {word for word in rules["present"] if word in text}
+                for word in sorted(set(FLOAT_ARITHMETIC.findall(text)) - ALLOWED):
+                    faults.append(f"{name}.cu for {target}: {word}")
+                kernels = text.split(".entry ")[1:]
+                if not kernels:
+                    faults.append(f"{name}.cu for {target}: no kernel")
+                for kernel in kernels:
+                    if rules["wait"] and "griddepcontrol.wait" not in kernel.split("\n}\n")[0]:
+                        faults.append(f"{name}.cu for {target}: {kernel.split('(')[0]} does not wait")
+            for word in rules["present"]:
+                if word not in present:
+                    faults.append(f"{target}: {word} is nowhere")
+    print("\n".join(faults) or f"the PTX for {', '.join(TARGETS)} is as promised")
+    return 1 if faults else 0
+
+
+sys.exit(main())
