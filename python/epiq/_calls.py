@@ -234,7 +234,8 @@ def workspace(run: Exec, given, x, like, needed: int):
 
 
 def perform(op: str, args, output, run: Exec) -> None:
-    status = getattr(lib, f"epiq_{op}")(byref(args), output and byref(output), byref(run))
+    outputs = [] if op == "dequantize" else [output and byref(output)]
+    status = getattr(lib, f"epiq_{op}")(byref(args), *outputs, byref(run))
     if status:
         raise library.refusal(op, status, args, output, run)
 

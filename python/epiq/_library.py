@@ -159,6 +159,6 @@ def refusal(op: str, status: int, args, output, run: Exec) -> Error:
         return BackendError(f"epiq {op}: {why}", name)
     pointers = [ctypes.byref(args)] + ([] if op == "dequantize" else [output and ctypes.byref(output)])
     getattr(lib, f"epiq_explain_{op}")(*pointers, ctypes.byref(run), text, len(text))
-    # Where the rule concerns a buffer, the sentence stands at the end of a description of the call.
-    sentence = text.value.decode(errors="replace").partition("refused as it stands: ")
-    return Error(f"epiq {op}: {(sentence[2] or sentence[0]).strip()}", name)
+    # Where the rule concerns a buffer, a description of the call follows in further lines.
+    sentence = text.value.decode(errors="replace").splitlines()[0]
+    return Error(f"epiq {op}: {sentence.partition(', so a call would')[0]}", name)

@@ -278,6 +278,7 @@ typedef struct launch {
     uint32_t blocks; /* without those that zero padding rows */
     uint32_t pieces; /* of a row: blocks in y */
     uint32_t shared; /* bytes, dynamic */
+    int few;         /* so little work that the next kernel's blocks take no room from it */
 } launch;
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -299,22 +300,22 @@ static int whole_vectors(const epiqi_plan *p)
            (uintptr_t)p->weight % 16 == 0;
 }
 
+/* Whether what CUDA_SILU does is enough. */
+static int plain_silu(const epiqi_plan *p)
+{
+    return p->act == EPIQ_ACT_SILU && p->order != EPIQ_ORDER_UNGATED && p->order != EPIQ_ORDER_INTERLEAVED &&
+           p->alpha == 1.0f && p->limit == 0.0f && p->limit_after == 0.0f && p->up_offset == 0.0f;
+}
+
 static const void *kernel_of(const epiqi_plan *p, int kind, int format, int per_thread)
 {
-    const cuda_kernel k = {kind,
-                           dtype_index(p->dtype),
-                           format,
-                           p->group != 0,
-                           p->act == EPIQ_ACT_SILU && p->order != EPIQ_ORDER_UNGATED &&
-                               p->order != EPIQ_ORDER_INTERLEAVED && p->alpha == 1.0f && p->limit == 0.0f &&
-                               p->limit_after == 0.0f && p->up_offset == 0.0f,
-                           per_thread};
+    const cuda_kernel k = {kind, dtype_index(p->dtype), format, p->group != 0, plain_silu(p), per_thread};
     return p->op == EPIQI_ACT_MUL    ? epiqi_cuda_act_mul_kernel(&k)
            : p->op == EPIQI_RMS_NORM ? epiqi_cuda_rms_norm_kernel(&k)
                                      : epiqi_cuda_quantize_kernel(&k);
 }
 
-enum { MAX_SHARED = 227 * 1024, MANY_VECTORS = 1 << 18 };
+enum { MAX_SHARED = 227 * 1024, MANY_VECTORS = 1 << 18, FEW_PAIRS = 132 * 1024 };
 
 /* The measured choices; doc/performance.md has the numbers. vectors: of a row.
  */
@@ -322,6 +323,16 @@ enum { MAX_SHARED = 227 * 1024, MANY_VECTORS = 1 << 18 };
 static void shape_flat(const epiqi_plan *p, int format, int64_t vectors, cuda_args *a, launch *l)
 {
     const int amax = format == CUDA_AMAX;
+    if (!amax && p->format != NULL && p->grain == EPIQ_GRAIN_TENSOR && !p->dynamic && p->format->block == 0 &&
+        p->dtype != EPIQ_DTYPE_F32 && p->padded == p->cols && p->rows * (p->cols / 2) <= FEW_PAIRS &&
+        (p->op == EPIQI_QUANTIZE || plain_silu(p))) {
+        l->kernel = kernel_of(p, CUDA_PAIR_KERNEL, format, 1);
+        l->block = dim3(128);
+        l->few = 1;
+        l->blocks = (uint32_t)p->rows;
+        l->pieces = (uint32_t)ceil_div(p->cols / 2, 128);
+        return;
+    }
     const int per_thread = !amax && p->dtype != EPIQ_DTYPE_F32 && p->rows * vectors >= MANY_VECTORS ? 2 : 1;
     const int64_t need = ceil_div(vectors, per_thread); /* threads */
     int64_t tx, ty = 1;
@@ -430,7 +441,7 @@ static uint32_t padding_blocks(const epiqi_plan *p, const cuda_args *a, const la
 /* `grid`: all blocks. */
 static cudaError_t start(const epiqi_plan *p, const launch *l, uint32_t grid, cuda_args *a)
 {
-    epiq_pdl pdl = p->exec->pdl != 0 ? p->exec->pdl : EPIQ_PDL_LATE;
+    epiq_pdl pdl = p->exec->pdl != 0 ? p->exec->pdl : l->few ? EPIQ_PDL_EARLY : EPIQ_PDL_LATE;
     if (capability() < 90) /* such kernels have no wait in them */
         pdl = EPIQ_PDL_OFF;
     a->trigger = pdl == EPIQ_PDL_EARLY  ? CUDA_TRIGGER_EARLY
@@ -458,7 +469,7 @@ static cudaError_t start(const epiqi_plan *p, const launch *l, uint32_t grid, cu
 
 static cudaError_t launch_dequantize(const epiqi_plan *p, cuda_args *a)
 {
-    launch l = {epiqi_cuda_dequantize_kernel(dtype_index(p->dtype)), dim3(256), 0, 1, 0};
+    launch l = {epiqi_cuda_dequantize_kernel(dtype_index(p->dtype)), dim3(256), 0, 1, 0, 0};
     int64_t chunks = ceil_div(p->cols, 1024), most = 0x7fffffff / p->rows;
     a->chunks = (int32_t)(chunks < most ? chunks : most);
     return start(p, &l, (uint32_t)(p->rows * a->chunks), a);

@@ -30,9 +30,13 @@ template <int OP, int DT, int F, int G, int ACT> static const void *of_act(const
     if constexpr (OP == CUDA_RMS_NORM) {
         return norm_of<DT, F, G>(k);
     } else {
-        if constexpr (!G && F < CUDA_NONE)
+        if constexpr (!G && F < CUDA_NONE) {
             if (k.kind == CUDA_ROW_KERNEL)
                 return (const void *)token_kernel<OP, DT, F, ACT>;
+            if constexpr (DT != AR_F32 && (OP == CUDA_QUANTIZE || ACT == CUDA_SILU))
+                if (k.kind == CUDA_PAIR_KERNEL)
+                    return (const void *)pair_kernel<OP, DT, F, ACT>;
+        }
         return flat_of<OP, DT, F, G, ACT>(k);
     }
 }

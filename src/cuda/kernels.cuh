@@ -1,11 +1,11 @@
 /* kernels.cuh: the kernels of the operations that make y and quantize it.
  * SPDX-License-Identifier: Apache-2.0
  *
- *     flat_kernel    act_mul, quantize where no value of a whole row is needed:
- * a thread has U vectors of a row token_kernel   act_mul, quantize with token
- * scales: a row in the shared memory of a block norm_kernel    rms_norm: a row,
- * or several, in the registers of a block any_kernel     every shape, stride
- * and alignment, a block a row, column by column
+ *     flat_kernel    act_mul, quantize where no value of a whole row is needed: a thread has U vectors of a row
+ *     pair_kernel    the same for little work and one scale: a thread has two columns
+ *     token_kernel   act_mul, quantize with token scales: a row in the shared memory of a block
+ *     norm_kernel    rms_norm: a row, or several, in the registers of a block
+ *     any_kernel     every shape, stride and alignment, a block a row, column by column
  *
  * With F = CUDA_AMAX each leaves the amax of its block's y in workspace; with F
  * = CUDA_NONE it writes y alone. */
@@ -237,6 +237,55 @@ __global__ void __launch_bounds__(256) flat_kernel(const __grid_constant__ cuda_
             else if (valid)
                 emit_tensor<F>(a, q, row, vec, factor, y);
         }
+    }
+    end_kernel(a);
+}
+
+/* ---- pair_kernel ---- */
+
+/* Two columns a thread: where every thread of the work is resident at once, its time is that of fetching and running
+ * the code of one thread, which eight columns make three times as long. blockIdx.x is the row. */
+template <int OP, int DT, int F, int ACT>
+__global__ void __launch_bounds__(128) pair_kernel(const __grid_constant__ cuda_args a)
+{
+    const int64_t row = blockIdx.x;
+    const int32_t pair = (int32_t)(blockIdx.y * blockDim.x + threadIdx.x);
+    const bool inside = pair < (int32_t)(a.cols / 2);
+    const char *x = a.x.data + row * a.x.stride + (int64_t)pair * 4;
+    const char *up = a.up.data + row * a.up.stride + (int64_t)pair * 4;
+    begin_kernel(a);
+    uint32_t gate_word = 0, up_word = 0;
+    if (inside) {
+        gate_word = __ldcs((const uint32_t *)x);
+        if (OP == CUDA_ACT_MUL)
+            up_word = __ldcs((const uint32_t *)up);
+    }
+    ar_quant q = a.quant;
+    const float factor = prepare<F>(a, q);
+    if (inside) {
+        float y[2], b[2];
+        widen_pair<DT>(gate_word, y);
+        if (OP == CUDA_ACT_MUL) {
+            const ar_act_mul plain = {AR_SILU, AR_ROUND_NONE, 1, 1.0f, 0.0f, 0.0f, 0.0f};
+            widen_pair<DT>(up_word, b);
+            y[0] = ar_gate(&plain, 0, y[0]);
+            y[1] = ar_gate(&plain, 0, y[1]);
+            if (a.act_mul.round == AR_ROUND_TWICE)
+                widen_pair<DT>(narrow_pair<DT>(y), y);
+            y[0] = vf_mul(y[0], b[0]);
+            y[1] = vf_mul(y[1], b[1]);
+            if (a.act_mul.round != AR_ROUND_NONE)
+                widen_pair<DT>(narrow_pair<DT>(y), y);
+            if (a.y_out.data != NULL)
+                *(uint32_t *)(a.y_out.data + row * a.y_out.stride + (int64_t)pair * 4) = narrow_pair<DT>(y);
+        }
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            y[i] = format_of<F>::DIVIDES_STATIC && a.divide ? vf_div(y[i], factor) : vf_mul(y[i], factor);
+            y[i] = nan_policy<F>(q, y[i]);
+        }
+        __stcs((unsigned short *)(a.codes.data + row * a.codes.stride + (int64_t)pair * 2),
+               (unsigned short)code_pair<F>(q, y[0], y[1]));
     }
     end_kernel(a);
 }

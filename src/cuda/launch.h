@@ -3,7 +3,7 @@
 #ifndef EPIQ_LAUNCH_H
 #define EPIQ_LAUNCH_H
 
-enum { CUDA_FLAT_KERNEL, CUDA_ROW_KERNEL, CUDA_ANY_KERNEL };
+enum { CUDA_FLAT_KERNEL, CUDA_PAIR_KERNEL, CUDA_ROW_KERNEL, CUDA_ANY_KERNEL };
 enum { CUDA_ANY_ACT, CUDA_SILU };
 
 /* A kernel by what it is for. */

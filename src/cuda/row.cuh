@@ -248,14 +248,20 @@ template <int F> DEV uint32_t code_pair(const ar_quant &q, float low, float high
     return format_of<F>::code(q, low) | format_of<F>::code(q, high) << format_of<F>::BITS;
 }
 
+/* The NaN policy of fp8, which code_pair leaves to its caller. */
+template <int F> DEV float nan_policy(const ar_quant &q, float v)
+{
+    if (q.saturate && (F == CUDA_E4M3 || F == CUDA_MXFP8 || F == CUDA_E5M2))
+        return ar_nan_to(&q, F == CUDA_E5M2 ? 57344.0f : 448.0f, v);
+    return v;
+}
+
 /* Codes of a vector: 8 bytes, or 4 in the low word. */
 template <int F> DEV uint2 code8(const ar_quant &q, float v[8])
 {
-    if (q.saturate && (F == CUDA_E4M3 || F == CUDA_MXFP8 || F == CUDA_E5M2)) { /* once, not for each pair */
 #pragma unroll
-        for (int i = 0; i < 8; i++)
-            v[i] = ar_nan_to(&q, F == CUDA_E5M2 ? 57344.0f : 448.0f, v[i]);
-    }
+    for (int i = 0; i < 8; i++)
+        v[i] = nan_policy<F>(q, v[i]);
     uint32_t p[4];
 #pragma unroll
     for (int i = 0; i < 4; i++)

@@ -242,6 +242,8 @@ class Refusals(unittest.TestCase):
         self.refuse("conflict", "stream", epiq.quantize, x, format="e4m3", stream=1)
         if not epiq.backend_usable("cuda")[0]:
             self.refuse("backend", "cuda", epiq.quantize, x, format="e4m3", backend="cuda")
+            self.refuse("backend", "cuda", epiq.dequantize, x.view(np.uint8), np.ones(1, np.float32), format="e4m3",
+                        grain="tensor", backend="cuda")
             self.assertTrue(issubclass(epiq.BackendError, RuntimeError))
 
     def test_nothing_is_written_then(self):

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# gpu_verify.sh: builds the CUDA backend for the GPU here and proves it: everything that doc/verification.md records.
+# SPDX-License-Identifier: Apache-2.0
+#
+#     bench/gpu_verify.sh [FOLDER]      (build/cuda; results in FOLDER/verify; ARCHS from the environment, 90)
+set -u
+cd "$(dirname "$0")/.."
+folder=${1:-build/cuda}
+out=$folder/verify
+mkdir -p "$out"
+failed=0
+
+step() { # step NAME SECONDS COMMAND...
+    local name=$1 seconds=$2 begin=$SECONDS status=0
+    shift 2
+    timeout "$seconds" "$@" >"$out/$name.log" 2>&1 || status=$?
+    echo "== $name: $([ $status = 0 ] && echo passed || echo "FAILED, status $status") in $((SECONDS - begin)) s"
+    tail -n "${LINES_OF_LOG:-6}" "$out/$name.log"
+    [ $status = 0 ] || failed=1
+}
+
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+step configure 100 cmake -S . -B "$folder" -DCMAKE_BUILD_TYPE=Release -DEPIQ_CUDA=ON "-DEPIQ_CUDA_ARCHS=${ARCHS:-90}" \
+    -DEPIQ_CUDA_PTX=OFF
+step build 300 cmake --build "$folder" --parallel
+step bench_build 120 nvcc -std=c++20 -O3 -arch=native -Iinclude bench/gpu_bench.cu -o "$folder/gpu_bench" \
+    -L"$folder" -lepiq -Xlinker "-rpath,$PWD/$folder"
+step trt_build 100 g++ -std=c++17 -O1 -Iinclude -Iplugin/tensorrt -Itests/trt tests/trt/mock_host.cpp tests/trt/cases_*.cpp \
+    tests/trt/trt_modes.cpp -rdynamic -o "$folder/trt_mock_host" -L"$folder" -lepiq "-Wl,-rpath,$PWD/$folder" -ldl -lpthread
+
+step check 200 "$folder/epiq" check --backend cuda --deep
+step trt 60 "$folder/trt_mock_host" --cuda "$folder/plugin/tensorrt/libepiq_trt.so"
+EPIQ_LIBRARY=$folder/libepiq.so PYTHONPATH=python step python 200 python3 -X faulthandler tests/python/gpu_check.py
+LINES_OF_LOG=40 EPIQ_LIBRARY=$folder/libepiq.so PYTHONPATH=python step peers 200 python3 bench/gpu_peers.py
+LINES_OF_LOG=80 step bench 60 "$folder/gpu_bench" --large --small
+for tool in memcheck racecheck synccheck; do
+    step "sanitizer_$tool" "${SANITIZER_SECONDS:-90}" \
+        compute-sanitizer --tool $tool --error-exitcode 1 "$folder/trt_mock_host" --cuda \
+        "$folder/plugin/tensorrt/libepiq_trt.so" enqueue_every_mode
+done
+exit $failed
