@@ -25,8 +25,8 @@ step configure 100 cmake -S . -B "$folder" -DCMAKE_BUILD_TYPE=Release -DEPIQ_CUD
 step build 300 cmake --build "$folder" --parallel
 step bench_build 120 nvcc -std=c++20 -O3 -arch=native -Iinclude bench/gpu_bench.cu -o "$folder/gpu_bench" \
     -L"$folder" -lepiq -Xlinker "-rpath,$PWD/$folder"
-step trt_build 100 g++ -std=c++17 -O1 -Iinclude -Iplugin/tensorrt -Itests/trt tests/trt/mock_host.cpp tests/trt/cases_*.cpp \
-    tests/trt/trt_modes.cpp -rdynamic -o "$folder/trt_mock_host" -L"$folder" -lepiq "-Wl,-rpath,$PWD/$folder" -ldl -lpthread
+step trt_build 100 g++ -std=c++17 -O1 -Iinclude tests/trt/mock_host.cpp tests/trt/cases_*.cpp tests/trt/trt_modes.cpp \
+    -rdynamic -o "$folder/trt_mock_host" -L"$folder" -lepiq "-Wl,-rpath,$PWD/$folder" -ldl -lpthread
 
 step check 200 "$folder/epiq" check --backend cuda --deep
 step trt 60 "$folder/trt_mock_host" --cuda "$folder/plugin/tensorrt/libepiq_trt.so"

@@ -71,14 +71,16 @@ def structs(op: str, options: tuple):
             Exec(EXEC_BYTES))
 
 
+CUDA = value("backend", "cuda")
 PRESENCE = ("scale", "inv_scale", "inv_scale_out", "scale_ub", "y_out", "residual", "residual_out", "up")
 
 
 @functools.lru_cache(maxsize=4096)
 def sizes_of(op: str, options: tuple, dtype: str, rows: int, cols: int,
              present: tuple, weight_dtype: str = "") -> Sizes:
-    """epiq_check_*: the answer, or the refusal. present: names out of PRESENCE."""
+    """epiq_check_*: the answer, or the refusal. present: names out of PRESENCE. workspace_bytes: what CUDA needs."""
     args, output, run = structs(op, options)
+    run.backend = CUDA
     if op == "dequantize":
         args.rows, args.cols, args.y_dtype = rows, cols, value("dtype", dtype)
     else:
@@ -301,7 +303,7 @@ def forward(op: str, options: tuple, x, *, up=None, residual=None, weight=None, 
     elif codes_out is not None or scale_out is not None:
         raise library.Error(f"epiq {op}: codes_out and scale_out need a format", "value")
     place(run, x, xv.device, backend, stream)
-    keep = workspace(run, work, xv, x, int(answer.workspace_bytes))
+    keep = workspace(run, work, xv, x, int(answer.workspace_bytes) if run.backend == CUDA else 0)
     perform(op, args, output, run)
     del keep
     written = {name: array if name in present else None for name, array in given.items()}

@@ -69,7 +69,8 @@ def _call(op: str, inputs: list, outputs: list, options: dict, aliases: Optional
             *out) for out in outputs]
     floats = {name: np.float32(options.get(name) or 0.0) for name in _FLOATS[op]}
     call = jax.ffi.ffi_call(_target(op), shapes, input_output_aliases=aliases, vmap_method="sequential")
-    results = call(*[_absent() if array is None else jnp.asarray(array) for array in inputs], **floats, words=words)
+    results = call(*[_absent() if array is None else jnp.asarray(array) for array in inputs], **floats,
+                   words=words or " ")  # an empty string is refused: it is what a lost one looks like
     return [None if out is None else result for out, result in zip(outputs, results)]
 
 

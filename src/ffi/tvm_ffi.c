@@ -15,7 +15,7 @@
  * floats      In this order, as many as wanted: alpha limit limit_after up_offset; eps weight_bias.
  * words       Strings of `key=word` or `key=integer` with blanks between, in any number ("format=nvfp4
  *             layout=tile128x4"), or the numbers of the enumerations of epiq.h, which name their field by themselves
- *             (306 505). None is skipped. Keys are the fields of epiq.h, and `backend`.
+ *             (306 505). None is skipped, an empty string refused. Keys are the fields of epiq.h, and `backend`.
  * Stream      An opaque pointer among the words, else the environment's stream of the device, else the default one.
  * Result      None and 0; or an error raised through libtvm_ffi and -1. Where that library is not in the process, the
  *             result is the message as a raw string of this thread, valid until its next failing call. */
@@ -427,6 +427,8 @@ static const option *find(const ffi_call *c, const char *key, size_t length)
 static int set_words(ffi_call *c, const char *text, size_t size)
 {
     size_t at = 0;
+    if (size == 0) /* jax-tvm-ffi 0.1.3 was seen to lose the string of the first call on a GPU */
+        return fail(c, "ValueError", "argument %d is an empty string; leave it out, or give a blank", (int)c->next);
     for (;;) {
         while (at < size && is_blank(text[at]))
             at++;

@@ -333,6 +333,7 @@ static void errors_have_words(void **state)
     REFUSE(6, any_tensor(tensor(&b, sf, DL_FLOAT, 32, 2, M, H / 16)), "scales: the element type is not e4m3");
     REFUSE(6, any_tensor(tensor(&b, sf, DL_UINT, 8, 2, M, 3)), "scales are 5 lines of 3 bytes");
     REFUSE(6, absent, "epiq_quantize: scale_out: NULL");
+    REFUSE(8, any_words(""), "an empty string");
     REFUSE(8, any_words("format"), "'format' is not of the form key=word");
     REFUSE(8, any_words("format=fp4"), "'fp4' is no word of format");
     REFUSE(8, any_words("act=silu"), "'act=silu': there is no such option");

@@ -246,6 +246,12 @@ class Refusals(unittest.TestCase):
                         grain="tensor", backend="cuda")
             self.assertTrue(issubclass(epiq.BackendError, RuntimeError))
 
+    def test_workspace_is_what_cuda_needs(self):
+        ask = lambda **options: epiq._calls.sizes_of(  # noqa: E731
+            "quantize", tuple(options.items()), "bf16", 4, 64, ()).workspace_bytes
+        self.assertEqual(ask(format="e4m3", grain="tensor"), 8192)
+        self.assertEqual(ask(format="e4m3", grain="token"), 0)
+
     def test_nothing_is_written_then(self):
         x = oracle.inputs(1, 6, 64)
         out = np.full((6, 64), 0xEE, np.uint8)
