@@ -27,6 +27,19 @@ compare() { # compare WHAT FILE: the output of `epiq check` on another CPU
 usable() { # usable FILE BACKEND
     grep -q "^$2 .*self-test passed" "$1"
 }
+misses_an_index() { # a fault of qemu 7.2, met only where the compiler takes that register; CPUs do it right
+    cat >"$work/gather.c" <<'END'
+#include <stdint.h>
+int main(void)
+{
+    uint32_t table[8] = {9, 9, 9, 9, 9, 9, 9, 7}, index[8] = {7, 7, 7, 7, 7, 7, 7, 7}, found[8];
+    __asm__("vmovdqu (%1), %%ymm4; vpcmpeqd %%ymm7, %%ymm7, %%ymm7; vpgatherdd %%ymm7, (%2, %%ymm4, 4), %%ymm3;"
+            "vmovdqu %%ymm3, (%0)" : : "r"(found), "r"(index), "r"(table) : "xmm3", "xmm4", "xmm7", "memory");
+    return found[0] == 7 ? 0 : 1;
+}
+END
+    ${CC:-cc} "$work/gather.c" -o "$work/gather" && "$work/gather" && ! qemu-x86_64 -cpu Haswell "$work/gather"
+}
 
 "$command" check >"$work/here"
 [ -n "$(digest "$work/here")" ] || fail "epiq check prints no digest"
@@ -34,7 +47,11 @@ ran=0
 
 if [ "$(uname -m)" = x86_64 ] && command -v qemu-x86_64 >/dev/null; then
     for model in Nehalem Haswell; do
-        qemu-x86_64 -cpu $model "$command" check >"$work/x86" || { cat "$work/x86" && fail "$model: a check failed"; }
+        if ! qemu-x86_64 -cpu $model "$command" check >"$work/x86"; then
+            cat "$work/x86"
+            { [ $model = Haswell ] && misses_an_index; } || fail "$model: a check failed"
+            echo "$model: avx2 not compared, this emulator is wrong: it reads vpgatherdd with index ymm4 as without one"
+        fi
         qemu-x86_64 -cpu $model "$lanes"
         compare "$model" "$work/x86"
         ! usable "$work/x86" avx512 || fail "$model: avx512 is said to be usable"
