@@ -1,7 +1,9 @@
 /* gpu_bench.cu: times of the operations on a GPU beside kernels that only move
  * the same bytes, and an empty one. SPDX-License-Identifier: Apache-2.0
  *
- *     gpu_bench [--large] [--small] [--sweep] [--csv]
+ *     gpu_bench [--large] [--small] [--sweep] [--only TEXT] [--no-traffic]
+ *
+ * --only: the lines whose description contains TEXT. --no-traffic: the operations alone.
  *
  * Every number is the median of graph replays, a graph being `calls` launches
  * in a row with programmatic dependent launch. Large shapes take turns over
@@ -66,8 +68,9 @@ __global__ void __launch_bounds__(256) traffic(const uint4 *a, uint4 *b, char *c
             __stcs((uint2 *)(codes + 8 * i), make_uint2(s.x ^ s.y, s.z ^ s.w));
         else
             __stcs((uint32_t *)(codes + 4 * i), s.x ^ s.y ^ s.z ^ s.w);
-        if (SCALE != 0 && i % SCALE == 0)
-            scales[i / SCALE] = s.x;
+        if constexpr (SCALE != 0)
+            if (i % SCALE == 0)
+                scales[i / SCALE] = s.x;
     }
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
@@ -275,19 +278,29 @@ static double traffic_time(int op, int calls, int64_t m, int64_t h, const quanti
     return op == ACT_MUL ? CASE(2, 0, true) : op == RMS_NORM ? CASE(2, 1, false) : CASE(1, 0, false);
 }
 
+static const char *only = "";
+static bool with_traffic = true;
+
 static const char *const op_names[] = {"act_mul", "rms_norm", "quantize"};
 
 static void line(int op, int64_t m, int64_t h, const quantizer &z, const variant &v, const char *what, bool small)
 {
+    char text[100];
+    snprintf(text, sizeof text, "%-8s %-18s %-13s %6lld %6lld", op_names[op], what, z.name, (long long)m, (long long)h);
+    if (strstr(text, only) == NULL)
+        return;
+    fill<<<2048, 256>>>((__nv_bfloat16 *)pool, pool_bytes / 2 + (1 << 19)); /* sums in place grow */
     const double bytes = bytes_of(op, m, h, z);
     const int sets = small ? 1 : (int)std::max(2.0, 400e6 / bytes + 2);
     const std::vector<buffers> b = make_buffers(op, m, h, sets);
     const int calls = small || bytes < 30e6 ? 100 : bytes < 200e6 ? 20 : 5;
     const double t = microseconds(calls, [&](int i) { run(op, m, h, z, b[i % b.size()], v); });
+    if (!with_traffic) {
+        printf("%s %9.2f us\n", text, t);
+        return;
+    }
     const double floor = traffic_time(op, calls, m, h, z, b);
-    printf("%-8s %-18s %-13s %6lld %6lld %9.2f us  traffic %9.2f us  %6.3f  "
-           "%7.0f GB/s\n",
-           op_names[op], what, z.name, (long long)m, (long long)h, t, floor, floor / t, bytes / t * 1e-3);
+    printf("%s %9.2f us  traffic %9.2f us  %6.3f  %7.0f GB/s\n", text, t, floor, floor / t, bytes / t * 1e-3);
     fflush(stdout);
 }
 
@@ -298,12 +311,14 @@ int main(int argc, char **argv)
         large |= strcmp(argv[i], "--large") == 0;
         small |= strcmp(argv[i], "--small") == 0;
         sweep |= strcmp(argv[i], "--sweep") == 0;
+        with_traffic &= strcmp(argv[i], "--no-traffic") != 0;
+        if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            only = argv[++i];
     }
     cudaDeviceProp p;
     MUST(cudaGetDeviceProperties(&p, 0));
     MUST(cudaStreamCreate(&stream));
     MUST(cudaMalloc((void **)&pool, pool_bytes + (1 << 20)));
-    fill<<<2048, 256>>>((__nv_bfloat16 *)pool, pool_bytes / 2 + (1 << 19));
     MUST(cudaMalloc((void **)&one, 4));
     const float value = 4.0f;
     MUST(cudaMemcpy(one, &value, 4, cudaMemcpyHostToDevice));

@@ -29,6 +29,9 @@ step trt_build 100 g++ -std=c++17 -O1 -Iinclude tests/trt/mock_host.cpp tests/tr
     -rdynamic -o "$folder/trt_mock_host" -L"$folder" -lepiq "-Wl,-rpath,$PWD/$folder" -ldl -lpthread
 
 step check 200 "$folder/epiq" check --backend cuda --deep
+for kernels in stream quad general; do # those that calls as small as these would not take
+    EPIQ_CUDA_KERNELS=$kernels step "check_$kernels" 100 "$folder/epiq" check --backend cuda
+done
 step trt 60 "$folder/trt_mock_host" --cuda "$folder/plugin/tensorrt/libepiq_trt.so"
 EPIQ_LIBRARY=$folder/libepiq.so PYTHONPATH=python step python 200 python3 -X faulthandler tests/python/gpu_check.py
 LINES_OF_LOG=40 EPIQ_LIBRARY=$folder/libepiq.so PYTHONPATH=python step peers 200 python3 bench/gpu_peers.py

@@ -370,23 +370,6 @@ AR_FN uint32_t cuda_e2m1x2(vf low, vf high)
 
 /* ---- Division by a number whose reciprocal is at hand ---- */
 
-/* For a code of y / b where y is a 16-bit float and r = 1 / b within one unit. q below is within 20 * 2^-25 units of
- * y / b before its last rounding. What a code sees is whether RN(y / b) is below, at or above one of its boundaries c,
- * numbers of at most 5 bits: the midpoints next to c are (25-bit integers) C +- 1 with 2^20 | C, and y / b, whose
- * numerator has 11 bits, comes within d * 2^-25 units of one only if the significand of b is within d of a multiple of
- * 2^20. Other b qualify. */
-AR_FN bool cuda_div_short(vf b)
-{
-    return ((vf_bits(b) + 32) & 0xfffff) > 64;
-}
-
-AR_FN vf cuda_div_by_short(vf a, vf b, vf r)
-{
-    vf q = vf_mul(a, r);
-    q = vf_fma(vf_fma(vf_neg(b), q, a), r, q);
-    return vi_float((vf_bits(q) & 0x7fffffffu) | (vf_bits(a) & 0x80000000u));
-}
-
 /* RN(a / b), b > 0, from r = RN(1 / b): the first step leaves at most one unit
  * of error, the second none (Markstein); a zero gets its sign back. For |a / b|
  * <= 2^100 and b from 2^-60 to 2^120; where |a / b| is below 2^-40 the result

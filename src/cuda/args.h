@@ -27,6 +27,7 @@ typedef struct cuda_args {
     int64_t rows, cols, padded;
     cuda_rows x, up; /* where the gates and the ups of a row begin */
     cuda_rows residual, residual_out, y_out, codes, scales;
+    float float_cols, rcp_cols; /* rcp_cols: of a power of 2, else 0 */
     const char *weight;
     const float *scale, *inv_scale, *scale_ub;
     float *inv_scale_out;
@@ -48,7 +49,10 @@ typedef struct cuda_args {
     int32_t divide;
     int32_t row_multiple, group_multiple; /* of the layout */
     int32_t pad_rows;                     /* zero padding rows */
-    int32_t chunks;                       /* dequantize, amax: blocks a row */
+    int32_t chunks;                       /* dequantize, amax: blocks a row; flat_stream_kernel: pieces of a row */
+    int32_t stages;                       /* row_stream_kernel: rows in shared memory */
+    int32_t piece_step, row_step;         /* flat_stream_kernel: from a warp's piece to its next one */
+    int32_t codes_aligned;                /* to what 16 columns take */
     int32_t repeat;                       /* flat_kernel: times blockDim.y rows a block */
     int32_t trigger;                      /* CUDA_TRIGGER_ */
     uint32_t main_blocks;                 /* blocks from here on zero padding rows */

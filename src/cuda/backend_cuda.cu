@@ -13,6 +13,7 @@ extern "C" {
 #include <cuda_runtime_api.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 /* ---- Devices ---- */
@@ -38,22 +39,36 @@ static void *driver_function(const char *name, void **cache)
 
 static void *stream_get_ctx_found, *ctx_push_found, *ctx_pop_found;
 
-/* Compute capability of the current device, major * 10 + minor; 0 if it cannot
- * be had. */
-static int capability(void)
+/* What a launch has to know of a device. */
+typedef struct device_facts {
+    int capability; /* major * 10 + minor */
+    int multiprocessors;
+    int shared; /* bytes of shared memory that a block may ask for */
+} device_facts;
+
+/* Of the current device; zeros if they cannot be had. Read once; whoever comes first writes, and only one value. */
+static device_facts facts(void)
 {
-    static int known[64];
+    static device_facts known[64];
+    device_facts f = {0, 0, 0};
     int device = 0, major = 0, minor = 0;
     if (cudaGetDevice(&device) != cudaSuccess)
-        return 0;
-    int value = device < 64 ? __atomic_load_n(&known[device], __ATOMIC_RELAXED) : 0;
-    if (value == 0 && cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess) {
-        value = major * 10 + minor;
-        if (device < 64)
-            __atomic_store_n(&known[device], value, __ATOMIC_RELAXED);
+        return f;
+    device_facts *k = device < 64 ? &known[device] : NULL;
+    if (k != NULL && __atomic_load_n(&k->capability, __ATOMIC_ACQUIRE) != 0)
+        return *k;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&f.multiprocessors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&f.shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess)
+        return f;
+    f.capability = major * 10 + minor;
+    if (k != NULL) {
+        __atomic_store_n(&k->multiprocessors, f.multiprocessors, __ATOMIC_RELAXED);
+        __atomic_store_n(&k->shared, f.shared, __ATOMIC_RELAXED);
+        __atomic_store_n(&k->capability, f.capability, __ATOMIC_RELEASE);
     }
-    return value;
+    return f;
 }
 
 /* What a call changed of the caller's current device. The device of a stream is
@@ -179,7 +194,7 @@ extern "C" void epiqi_cuda_last_error(epiqi_text *text)
  * others take the model. */
 extern "C" int epiqi_cuda_rcp_unit(void)
 {
-    return capability() == 90;
+    return facts().capability == 90;
 }
 
 /* ---- Arguments ---- */
@@ -195,12 +210,19 @@ static int dtype_index(epiq_dtype dtype)
     return dtype == EPIQ_DTYPE_F32 ? AR_F32 : dtype == EPIQ_DTYPE_F16 ? AR_F16 : AR_BF16;
 }
 
+static int aligned(const epiqi_rows_at *m, int64_t bytes)
+{
+    return m->data == NULL || ((uintptr_t)m->data % bytes == 0 && m->stride % bytes == 0);
+}
+
 static void fill_args(const epiqi_plan *p, cuda_args *a)
 {
     memset(a, 0, sizeof *a);
     a->rows = p->rows;
     a->cols = p->cols;
     a->padded = p->padded;
+    a->float_cols = (float)p->cols;
+    a->rcp_cols = (p->cols & (p->cols - 1)) == 0 ? 1.0f / a->float_cols : 0.0f;
     a->x = rows_of(&p->x);
     a->up = rows_of(&p->up);
     a->residual = rows_of(&p->residual);
@@ -250,6 +272,7 @@ static void fill_args(const epiqi_plan *p, cuda_args *a)
     a->groups = p->groups;
     a->layout = p->layout;
     a->scale_bytes = p->array.bytes;
+    a->codes_aligned = aligned(&p->codes, 2 * p->format->bits);
     a->row_multiple = p->array.row_multiple;
     a->group_multiple = p->array.group_multiple;
     a->pad_rows = p->pad_rows == EPIQ_PAD_ROWS_ZERO && p->grain == EPIQ_GRAIN_GROUP;
@@ -286,11 +309,6 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-static int aligned(const epiqi_rows_at *m, int64_t bytes)
-{
-    return m->data == NULL || ((uintptr_t)m->data % bytes == 0 && m->stride % bytes == 0);
-}
-
 /* Whether a row consists of whole vectors at vector addresses. */
 static int whole_vectors(const epiqi_plan *p)
 {
@@ -303,44 +321,161 @@ static int whole_vectors(const epiqi_plan *p)
 /* Whether what CUDA_SILU does is enough. */
 static int plain_silu(const epiqi_plan *p)
 {
-    return p->act == EPIQ_ACT_SILU && p->order != EPIQ_ORDER_UNGATED && p->order != EPIQ_ORDER_INTERLEAVED &&
-           p->alpha == 1.0f && p->limit == 0.0f && p->limit_after == 0.0f && p->up_offset == 0.0f;
+    return p->op == EPIQI_ACT_MUL && p->dtype != EPIQ_DTYPE_F32 && p->act == EPIQ_ACT_SILU &&
+           p->order != EPIQ_ORDER_UNGATED && p->order != EPIQ_ORDER_INTERLEAVED && p->alpha == 1.0f &&
+           p->limit == 0.0f && p->limit_after == 0.0f && p->up_offset == 0.0f;
 }
 
-static const void *kernel_of(const epiqi_plan *p, int kind, int format, int per_thread)
+/* Whether CUDA_TABLE can be used, which has tables of bf16 gates. */
+static int gated_halves(const epiqi_plan *p)
 {
-    const cuda_kernel k = {kind, dtype_index(p->dtype), format, p->group != 0, plain_silu(p), per_thread};
+    return p->op == EPIQI_ACT_MUL && p->dtype == EPIQ_DTYPE_BF16 && p->order != EPIQ_ORDER_UNGATED &&
+           p->order != EPIQ_ORDER_INTERLEAVED;
+}
+
+static const void *kernel_of(const epiqi_plan *p, int kind, int format, int act, int per_thread)
+{
+    const int grain = p->group != 0 ? AR_GROUP : p->grain == EPIQ_GRAIN_TOKEN ? AR_TOKEN : AR_TENSOR;
+    const cuda_kernel k = {kind, dtype_index(p->dtype), format, grain, act, per_thread};
     return p->op == EPIQI_ACT_MUL    ? epiqi_cuda_act_mul_kernel(&k)
            : p->op == EPIQI_RMS_NORM ? epiqi_cuda_rms_norm_kernel(&k)
                                      : epiqi_cuda_quantize_kernel(&k);
 }
 
-enum { MAX_SHARED = 227 * 1024, MANY_VECTORS = 1 << 18, FEW_PAIRS = 132 * 1024 };
+/* Which of the kernels a call takes that can do it: by measurement, or one kind wherever it can. For tests, which have
+ * to reach all kernels with small calls: EPIQ_CUDA_KERNELS in the environment, stream, quad or general. */
+enum { BY_MEASUREMENT = 1, STREAM_ALWAYS, QUAD_ALWAYS, GENERAL_ALWAYS };
+
+static int preference(void)
+{
+    static int known;
+    int p = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (p == 0) {
+        const char *word = getenv("EPIQ_CUDA_KERNELS");
+        p = word == NULL                   ? BY_MEASUREMENT
+            : strcmp(word, "stream") == 0  ? STREAM_ALWAYS
+            : strcmp(word, "quad") == 0    ? QUAD_ALWAYS
+            : strcmp(word, "general") == 0 ? GENERAL_ALWAYS
+                                           : BY_MEASUREMENT;
+        __atomic_store_n(&known, p, __ATOMIC_RELAXED);
+    }
+    return p;
+}
+
+enum { /* of all rows: vectors, or pairs of columns, up to which or from which on a kernel is the fastest */
+       FEW_PAIRS = 132 * 1024,
+       QUAD_NORM = 3 << 15,
+       MOST_NORM = 1 << 23,
+       QUAD_TOKEN = 7 << 15,
+       STREAM_FLAT = 7 << 15,
+       TWO_A_THREAD = 1 << 18
+};
 
 /* The measured choices; doc/performance.md has the numbers. vectors: of a row.
  */
 
+static void shape_pair(const epiqi_plan *p, int format, launch *l)
+{
+    l->kernel = kernel_of(p, CUDA_PAIR_KERNEL, format, plain_silu(p) ? CUDA_SILU : CUDA_ANY_ACT, 1);
+    l->block = dim3(128);
+    l->few = 1;
+    l->blocks = (uint32_t)p->rows;
+    l->pieces = (uint32_t)ceil_div(p->cols / 2, 128);
+}
+
+/* Four columns a thread. */
+static void shape_quad(const epiqi_plan *p, int format, int64_t vectors, launch *l)
+{
+    const int token = p->grain == EPIQ_GRAIN_TOKEN, norm = p->op == EPIQI_RMS_NORM;
+    const int64_t all = p->rows * vectors, quads = 2 * vectors;
+    if (preference() != QUAD_ALWAYS &&
+        (preference() != BY_MEASUREMENT ||
+         (norm && token ? vectors > 256 || p->rows > 128 : all > (norm ? QUAD_NORM : QUAD_TOKEN))))
+        return;
+    if (format >= CUDA_NONE || p->dtype == EPIQ_DTYPE_F32 || quads > (norm ? 2048 : 4096) ||
+        (p->op == EPIQI_ACT_MUL && !plain_silu(p)) || (norm && p->weight_dtype != p->dtype) ||
+        !(token || (norm && p->grain == EPIQ_GRAIN_TENSOR)))
+        return;
+    const int per_thread = quads <= (token ? 1024 : 512) ? 1 : quads <= 2048 ? 2 : 4;
+    l->kernel = kernel_of(p, CUDA_QUAD_KERNEL, format, CUDA_ANY_ACT, per_thread);
+    l->block = dim3((unsigned)epiqi_round_up(ceil_div(quads, per_thread), 32));
+    l->blocks = (uint32_t)p->rows;
+    l->few = p->rows <= 16;
+}
+
+/* The amax launch of a whole tensor: the blocks share all pieces of all rows. */
+static void shape_amax(const epiqi_plan *p, int format, int64_t vectors, cuda_args *a, launch *l)
+{
+    const int64_t pieces = ceil_div(vectors, 256);
+    if (p->rows * pieces > 0x7fffffff)
+        return;
+    l->kernel = kernel_of(p, CUDA_FLAT_KERNEL, format, CUDA_ANY_ACT, 1);
+    l->block = dim3((unsigned)epiqi_round_up(ceil_div(vectors, pieces), 32));
+    l->blocks = (uint32_t)(p->rows * pieces);
+    a->chunks = (int32_t)pieces;
+}
+
+/* Blocks of 1024 threads or as many smaller ones, which stay and take work in turn. */
+static void shape_stream(const epiqi_plan *p, int format, int64_t vectors, cuda_args *a, launch *l)
+{
+    const int norm = p->op == EPIQI_RMS_NORM, token = format != CUDA_NONE && p->grain == EPIQ_GRAIN_TOKEN;
+    const int table = gated_halves(p), by_row = norm || token;
+    const int inputs = p->op == EPIQI_ACT_MUL || p->residual.data != NULL ? 2 : 1;
+    const int64_t all = p->rows * vectors;
+    const int tensor_norm = norm && (p->format == NULL || p->grain == EPIQ_GRAIN_TENSOR);
+    const int slower =
+        tensor_norm ? all < QUAD_NORM || (vectors <= 512 && all >= MOST_NORM) : !norm && all < STREAM_FLAT;
+    if (preference() != STREAM_ALWAYS && (preference() != BY_MEASUREMENT || slower))
+        return;
+    const device_facts f = facts();
+    if (f.capability < 90 || p->dtype == EPIQ_DTYPE_F32 || format == CUDA_AMAX ||
+        (p->op == EPIQI_ACT_MUL && !table && !plain_silu(p)) || (norm && p->weight_dtype != p->dtype) ||
+        (by_row && vectors > 2048))
+        return;
+    const int64_t head = STREAM_HEAD + (table ? TABLE_BYTES : 0);
+    int64_t threads, rows = 1, each = 1, shared; /* rows of a block, blocks of a multiprocessor */
+    if (by_row) {
+        threads = epiqi_round_up(ceil_div(vectors, 2), 64);
+        while (table && rows < STREAM_ROWS && 2 * rows * threads <= 1024 && p->rows >= 2 * rows * f.multiprocessors)
+            rows *= 2; /* with one table */
+        each = 1024 / (threads * rows);
+        each = each > 16 ? 16 : each;
+        const int64_t stage = 2 * threads * 16 * inputs;
+        int64_t stages = ((f.shared + 1024) / each - 4096 - head) / (stage * rows);
+        stages = stages > 2 ? 2 : stages;
+        if (stages < 1 + (p->residual_out.data != NULL))
+            return;
+        shared = head + stages * stage * rows;
+        a->stages = (int32_t)stages;
+        l->blocks = (uint32_t)ceil_div(p->rows, rows);
+        if (l->blocks > f.multiprocessors * each)
+            l->blocks = (uint32_t)(f.multiprocessors * each);
+    } else {
+        threads = 1024;
+        const int64_t pieces = ceil_div(vectors, 64), warps = f.multiprocessors * threads / 32;
+        shared = head + threads / 32 * 1024 * inputs;
+        a->chunks = (int32_t)pieces;
+        a->piece_step = (int32_t)(warps % pieces);
+        a->row_step = (int32_t)(warps / pieces);
+        l->blocks = (uint32_t)f.multiprocessors;
+    }
+    if (shared > f.shared)
+        return;
+    l->kernel = kernel_of(p, CUDA_STREAM_KERNEL, format, CUDA_ANY_ACT, 2);
+    l->block = dim3((unsigned)threads, (unsigned)rows);
+    l->shared = (uint32_t)shared;
+}
+
 static void shape_flat(const epiqi_plan *p, int format, int64_t vectors, cuda_args *a, launch *l)
 {
-    const int amax = format == CUDA_AMAX;
-    if (!amax && p->format != NULL && p->grain == EPIQ_GRAIN_TENSOR && !p->dynamic && p->format->block == 0 &&
-        p->dtype != EPIQ_DTYPE_F32 && p->padded == p->cols && p->rows * (p->cols / 2) <= FEW_PAIRS &&
-        (p->op == EPIQI_QUANTIZE || plain_silu(p))) {
-        l->kernel = kernel_of(p, CUDA_PAIR_KERNEL, format, 1);
-        l->block = dim3(128);
-        l->few = 1;
-        l->blocks = (uint32_t)p->rows;
-        l->pieces = (uint32_t)ceil_div(p->cols / 2, 128);
-        return;
-    }
-    const int per_thread = !amax && p->dtype != EPIQ_DTYPE_F32 && p->rows * vectors >= MANY_VECTORS ? 2 : 1;
+    const int multiprocessors = facts().multiprocessors;
+    const int per_thread = p->dtype != EPIQ_DTYPE_F32 && p->rows * vectors >= TWO_A_THREAD ? 2 : 1;
     const int64_t need = ceil_div(vectors, per_thread); /* threads */
-    int64_t tx, ty = 1;
-    int64_t pieces = 1;
-    if (need <= 256 && !amax) {
+    int64_t tx, ty = 1, pieces = 1;
+    if (need <= 256) {
         tx = epiqi_round_up(need, need > 64 ? 32 : 16);
         ty = 256 / tx;
-        while (ty > 1 && p->rows < ty * 132)
+        while (ty > 1 && p->rows < ty * multiprocessors)
             ty /= 2;
         if (tx * ty % 32 != 0)
             ty++;
@@ -348,22 +483,15 @@ static void shape_flat(const epiqi_plan *p, int format, int64_t vectors, cuda_ar
         pieces = ceil_div(need, 256);
         tx = epiqi_round_up(ceil_div(need, pieces), 32);
     }
-    l->kernel = kernel_of(p, CUDA_FLAT_KERNEL, format, per_thread);
-    l->block = dim3((unsigned)tx, (unsigned)ty);
-    const int64_t repeat = !amax && p->rows * pieces >= (int64_t)ty * 132 * 64 ? 4 : 1;
+    const int64_t repeat = p->rows * pieces >= (int64_t)ty * multiprocessors * 64 ? 4 : 1;
     const int64_t blocks = ceil_div(p->rows, ty * repeat);
-    a->repeat = (int32_t)repeat;
-    if (amax) { /* the blocks share all pieces of all rows */
-        a->chunks = (int32_t)pieces;
-        if (blocks * pieces > 0x7fffffff)
-            l->kernel = NULL;
-        l->blocks = (uint32_t)(blocks * pieces);
-        return;
-    }
     if (blocks > 0x7fffffff - 1024 || pieces > 0xffff)
-        l->kernel = NULL;
+        return;
+    l->kernel = kernel_of(p, CUDA_FLAT_KERNEL, format, plain_silu(p) ? CUDA_SILU : CUDA_ANY_ACT, per_thread);
+    l->block = dim3((unsigned)tx, (unsigned)ty);
     l->blocks = (uint32_t)blocks;
     l->pieces = (uint32_t)pieces;
+    a->repeat = (int32_t)repeat;
 }
 
 static void shape_norm(const epiqi_plan *p, int format, int64_t vectors, launch *l)
@@ -378,26 +506,33 @@ static void shape_norm(const epiqi_plan *p, int format, int64_t vectors, launch 
     if (tx > 512)
         return;
     int64_t ty = tx >= 256 ? 1 : 256 / tx;
-    while (ty > 1 && p->rows < ty * 132)
+    while (ty > 1 && p->rows < ty * facts().multiprocessors)
         ty /= 2;
-    l->kernel = kernel_of(p, CUDA_ROW_KERNEL, format, per_thread);
+    l->kernel = kernel_of(p, CUDA_ROW_KERNEL, format, CUDA_ANY_ACT, per_thread);
     l->block = dim3((unsigned)tx, (unsigned)ty);
     l->blocks = (uint32_t)ceil_div(p->rows, ty);
 }
 
 static void shape_token(const epiqi_plan *p, int format, int64_t vectors, launch *l)
 {
-    const int wide = p->dtype == EPIQ_DTYPE_F32 || (p->op == EPIQI_ACT_MUL && p->round == EPIQ_ROUND_NONE);
-    const int64_t shared = p->cols / 8 * (wide ? 32 : 16);
-    if (shared > MAX_SHARED)
+    const int64_t tx = epiqi_round_up(vectors, 32);
+    if (tx > 1024) {
+        const int half = p->dtype != EPIQ_DTYPE_F32 && !(p->op == EPIQI_ACT_MUL && p->round == EPIQ_ROUND_NONE);
+        const int64_t shared = p->cols / 8 * (half ? 16 : 32);
+        if (shared > facts().shared - 1024)
+            return;
+        l->kernel = kernel_of(p, CUDA_WIDE_ROW_KERNEL, format, CUDA_ANY_ACT, 1);
+        l->block = dim3(1024);
+        l->blocks = (uint32_t)p->rows;
+        l->shared = (uint32_t)shared;
         return;
-    int64_t tx = epiqi_round_up(vectors, 32);
-    if (tx > 256)
-        tx = epiqi_round_up(ceil_div(vectors, p->rows >= 264 ? ceil_div(vectors, 256) : ceil_div(vectors, 512)), 32);
-    l->kernel = kernel_of(p, CUDA_ROW_KERNEL, format, 1);
-    l->block = dim3((unsigned)tx);
-    l->blocks = (uint32_t)p->rows;
-    l->shared = (uint32_t)shared;
+    }
+    int64_t ty = tx >= 256 ? 1 : 256 / tx;
+    while (ty > 1 && p->rows < ty * facts().multiprocessors)
+        ty /= 2;
+    l->kernel = kernel_of(p, CUDA_ROW_KERNEL, format, plain_silu(p) ? CUDA_SILU : CUDA_ANY_ACT, 1);
+    l->block = dim3((unsigned)tx, (unsigned)ty);
+    l->blocks = (uint32_t)ceil_div(p->rows, ty);
 }
 
 static launch shape(const epiqi_plan *p, int format, cuda_args *a)
@@ -406,18 +541,32 @@ static launch shape(const epiqi_plan *p, int format, cuda_args *a)
     l.pieces = 1;
     const int64_t vectors = (format < CUDA_NONE ? p->padded : p->cols) / 8;
     if (whole_vectors(p)) {
+        const int tensor = p->format != NULL && p->grain == EPIQ_GRAIN_TENSOR && p->format->block == 0;
+        const int pairs = format < CUDA_NONE && tensor && !p->dynamic && p->dtype != EPIQ_DTYPE_F32 &&
+                          p->padded == p->cols && p->rows * (p->cols / 2) <= FEW_PAIRS &&
+                          (p->op == EPIQI_QUANTIZE || plain_silu(p)) && preference() == BY_MEASUREMENT;
+        if (pairs)
+            shape_pair(p, format, &l);
+        if (l.kernel == NULL)
+            shape_quad(p, format, vectors, &l);
+        if (l.kernel == NULL)
+            shape_stream(p, format, vectors, a, &l);
+        if (l.kernel != NULL)
+            return l;
         if (p->op == EPIQI_RMS_NORM)
             shape_norm(p, format, vectors, &l);
+        else if (format == CUDA_AMAX)
+            shape_amax(p, format, vectors, a, &l);
         else if (format < CUDA_NONE && p->grain == EPIQ_GRAIN_TOKEN)
             shape_token(p, format, vectors, &l);
         else
             shape_flat(p, format, vectors, a, &l);
     }
     if (l.kernel == NULL) {
-        l.kernel = kernel_of(p, CUDA_ANY_KERNEL, format, 1);
+        l = launch{};
+        l.kernel = kernel_of(p, CUDA_ANY_KERNEL, format, CUDA_ANY_ACT, 1);
         l.block = dim3(256);
         l.blocks = (uint32_t)(p->rows < 1056 ? p->rows : 1056);
-        l.shared = 0;
         l.pieces = 1;
         a->chunks = 1;
     }
@@ -442,7 +591,7 @@ static uint32_t padding_blocks(const epiqi_plan *p, const cuda_args *a, const la
 static cudaError_t start(const epiqi_plan *p, const launch *l, uint32_t grid, cuda_args *a)
 {
     epiq_pdl pdl = p->exec->pdl != 0 ? p->exec->pdl : l->few ? EPIQ_PDL_EARLY : EPIQ_PDL_LATE;
-    if (capability() < 90) /* such kernels have no wait in them */
+    if (facts().capability < 90) /* such kernels have no wait in them */
         pdl = EPIQ_PDL_OFF;
     a->trigger = pdl == EPIQ_PDL_EARLY  ? CUDA_TRIGGER_EARLY
                  : pdl == EPIQ_PDL_LATE ? CUDA_TRIGGER_LATE
@@ -469,7 +618,10 @@ static cudaError_t start(const epiqi_plan *p, const launch *l, uint32_t grid, cu
 
 static cudaError_t launch_dequantize(const epiqi_plan *p, cuda_args *a)
 {
-    launch l = {epiqi_cuda_dequantize_kernel(dtype_index(p->dtype)), dim3(256), 0, 1, 0, 0};
+    launch l = {};
+    l.kernel = epiqi_cuda_dequantize_kernel(dtype_index(p->dtype));
+    l.block = dim3(256);
+    l.pieces = 1;
     int64_t chunks = ceil_div(p->cols, 1024), most = 0x7fffffff / p->rows;
     a->chunks = (int32_t)(chunks < most ? chunks : most);
     return start(p, &l, (uint32_t)(p->rows * a->chunks), a);

@@ -5,6 +5,8 @@
 
 #include "kernels.cuh"
 #include "launch.h"
+#include "quad.cuh"
+#include "stream.cuh"
 
 template <int OP, int DT, int F, int G, int ACT> static const void *flat_of(const cuda_kernel &k)
 {
@@ -33,6 +35,9 @@ template <int OP, int DT, int F, int G, int ACT> static const void *of_act(const
         if constexpr (!G && F < CUDA_NONE) {
             if (k.kind == CUDA_ROW_KERNEL)
                 return (const void *)token_kernel<OP, DT, F, ACT>;
+            if constexpr (ACT == CUDA_ANY_ACT)
+                if (k.kind == CUDA_WIDE_ROW_KERNEL)
+                    return (const void *)wide_token_kernel<OP, DT, F>;
             if constexpr (DT != AR_F32 && (OP == CUDA_QUANTIZE || ACT == CUDA_SILU))
                 if (k.kind == CUDA_PAIR_KERNEL)
                     return (const void *)pair_kernel<OP, DT, F, ACT>;
@@ -44,7 +49,7 @@ template <int OP, int DT, int F, int G, int ACT> static const void *of_act(const
 template <int OP, int DT, int F, int G> static const void *of_group(const cuda_kernel &k)
 {
     if constexpr (OP == CUDA_ACT_MUL && DT != AR_F32)
-        if (k.silu)
+        if (k.act == CUDA_SILU)
             return of_act<OP, DT, F, G, CUDA_SILU>(k);
     return of_act<OP, DT, F, G, CUDA_ANY_ACT>(k);
 }
@@ -60,12 +65,58 @@ template <int OP, int DT, int F> static const void *of_format(const cuda_kernel 
         return of_group<OP, DT, F, 0>(k);
     } else {
         if constexpr ((format_of<F>::GRAINS & EPIQI_GROUP) != 0)
-            if (k.group)
+            if (k.grain == AR_GROUP)
                 return of_group<OP, DT, F, 1>(k);
         if constexpr ((format_of<F>::GRAINS & ~EPIQI_GROUP) != 0)
             return of_group<OP, DT, F, 0>(k);
         return nullptr;
     }
+}
+
+template <int OP, int DT, int F> static const void *stream_of(const cuda_kernel &k)
+{
+    constexpr int ACT = OP != CUDA_ACT_MUL ? CUDA_ANY_ACT : DT == AR_BF16 ? CUDA_TABLE : CUDA_SILU;
+    constexpr int GRAINS = F < CUDA_NONE ? (int)format_of<F>::GRAINS : (int)EPIQI_STATIC;
+    if constexpr ((GRAINS & EPIQI_TOKEN) != 0)
+        if (k.grain == AR_TOKEN)
+            return (const void *)row_stream_kernel<OP, DT, F, AR_TOKEN, ACT>;
+    if constexpr ((GRAINS & EPIQI_GROUP) != 0)
+        if (k.grain == AR_GROUP) {
+            if constexpr (OP == CUDA_RMS_NORM)
+                return (const void *)row_stream_kernel<OP, DT, F, AR_GROUP, ACT>;
+            else
+                return (const void *)flat_stream_kernel<OP, DT, F, 1, ACT>;
+        }
+    if constexpr ((GRAINS & EPIQI_STATIC) != 0 && (OP != CUDA_QUANTIZE || F != CUDA_NONE))
+        if (k.grain == AR_TENSOR) {
+            if constexpr (OP == CUDA_RMS_NORM)
+                return (const void *)row_stream_kernel<OP, DT, F, AR_TENSOR, ACT>;
+            else
+                return (const void *)flat_stream_kernel<OP, DT, F, 0, ACT>;
+        }
+    return nullptr;
+}
+
+template <int OP, int DT, int F, int GRAIN> static const void *quad_of_grain(const cuda_kernel &k)
+{
+    if constexpr (OP != CUDA_RMS_NORM)
+        if (k.per_thread == 4)
+            return (const void *)quad_kernel<OP, DT, F, GRAIN, 4>;
+    return k.per_thread == 2   ? (const void *)quad_kernel<OP, DT, F, GRAIN, 2>
+           : k.per_thread == 1 ? (const void *)quad_kernel<OP, DT, F, GRAIN, 1>
+                               : nullptr;
+}
+
+template <int OP, int DT, int F> static const void *quad_of(const cuda_kernel &k)
+{
+    constexpr int GRAINS = F < CUDA_NONE ? (int)format_of<F>::GRAINS : 0;
+    if constexpr ((GRAINS & EPIQI_TOKEN) != 0)
+        if (k.grain == AR_TOKEN)
+            return quad_of_grain<OP, DT, F, AR_TOKEN>(k);
+    if constexpr ((GRAINS & EPIQI_STATIC) != 0 && OP == CUDA_RMS_NORM)
+        if (k.grain == AR_TENSOR)
+            return quad_of_grain<OP, DT, F, AR_TENSOR>(k);
+    return nullptr;
 }
 
 template <int OP, int DT> static const void *of_dtype(const cuda_kernel &k)
@@ -75,12 +126,20 @@ template <int OP, int DT> static const void *of_dtype(const cuda_kernel &k)
     switch (k.format) {
 #define X(upper, lower, bits, block, scale, grains)                                                                    \
     case CUDA_##upper:                                                                                                 \
+        if constexpr (DT != AR_F32)                                                                                    \
+            if (k.kind == CUDA_STREAM_KERNEL)                                                                          \
+                return stream_of<OP, DT, CUDA_##upper>(k);                                                             \
+            else if (k.kind == CUDA_QUAD_KERNEL)                                                                       \
+                return quad_of<OP, DT, CUDA_##upper>(k);                                                               \
         return of_format<OP, DT, CUDA_##upper>(k);
         EPIQI_FORMATS(X)
 #undef X
     case CUDA_AMAX:
         return of_format<OP, DT, CUDA_AMAX>(k);
     default:
+        if constexpr (DT != AR_F32)
+            if (k.kind == CUDA_STREAM_KERNEL)
+                return stream_of<OP, DT, CUDA_NONE>(k);
         return of_format<OP, DT, CUDA_NONE>(k);
     }
 }

@@ -1,11 +1,14 @@
 /* kernels.cuh: the kernels of the operations that make y and quantize it.
  * SPDX-License-Identifier: Apache-2.0
  *
- *     flat_kernel    act_mul, quantize where no value of a whole row is needed: a thread has U vectors of a row
- *     pair_kernel    the same for little work and one scale: a thread has two columns
- *     token_kernel   act_mul, quantize with token scales: a row in the shared memory of a block
- *     norm_kernel    rms_norm: a row, or several, in the registers of a block
- *     any_kernel     every shape, stride and alignment, a block a row, column by column
+ *     flat_kernel         act_mul, quantize where no value of a whole row is needed: a thread has U vectors of a row
+ *     pair_kernel         the same for little work and one scale: a thread has two columns
+ *     token_kernel        act_mul, quantize with token scales: a thread has a vector
+ *     wide_token_kernel   the same for wide rows, which wait in shared memory
+ *     norm_kernel         rms_norm: a row, or several, in the registers of a block
+ *     any_kernel          every shape, stride and alignment, a block a row, column by column
+ *
+ * quad.cuh and stream.cuh have others for little and for much work.
  *
  * With F = CUDA_AMAX each leaves the amax of its block's y in workspace; with F
  * = CUDA_NONE it writes y alone. */
@@ -23,22 +26,30 @@ template <int OP, int DT> struct inputs { /* of a vector, as loaded */
     raw8<DT> x, up;
 };
 
-template <int OP, int DT, int ACT> DEV inputs<OP, DT> load_inputs(const cuda_args &a, int64_t row, int32_t vec)
+/* x, up: where they lie. */
+template <int OP, int DT, int ACT> DEV inputs<OP, DT> load_at(const cuda_args &a, const char *x, const char *up)
 {
     inputs<OP, DT> in;
-    const char *x = a.x.data + row * a.x.stride;
-    if (OP != CUDA_ACT_MUL) {
-        in.x = load_raw<DT>(x + (int64_t)vec * 8 * dtype_of<DT>::BYTES);
-        return in;
-    }
-    /* interleaved: two neighbouring vectors of pairs, taken apart in make_y */
-    const int64_t col = (int64_t)vec * (ACT != CUDA_SILU && a.interleaved ? 16 : 8) * dtype_of<DT>::BYTES;
-    in.x = load_raw<DT>(x + col);
-    if (ACT == CUDA_SILU || a.act_mul.gated)
-        in.up = load_raw<DT>(a.up.data + row * a.up.stride + col);
+    in.x = load_raw<DT>(x);
+    if (OP == CUDA_ACT_MUL && (ACT != CUDA_ANY_ACT || a.act_mul.gated))
+        in.up = load_raw<DT>(up);
     else
         in.up = zero_raw<DT>();
     return in;
+}
+
+/* Bytes from the beginning of a row to a vector. Interleaved, two neighbouring vectors hold the pairs of one, which
+ * make_y takes apart. */
+template <int OP, int DT, int ACT> DEV int64_t input_offset(const cuda_args &a, int32_t vec)
+{
+    const bool interleaved = OP == CUDA_ACT_MUL && ACT == CUDA_ANY_ACT && a.interleaved;
+    return (int64_t)vec * (interleaved ? 16 : 8) * dtype_of<DT>::BYTES;
+}
+
+template <int OP, int DT, int ACT> DEV inputs<OP, DT> load_inputs(const cuda_args &a, int64_t row, int32_t vec)
+{
+    const int64_t col = input_offset<OP, DT, ACT>(a, vec);
+    return load_at<OP, DT, ACT>(a, a.x.data + row * a.x.stride + col, a.up.data + row * a.up.stride + col);
 }
 
 /* act(gate) where no limit or alpha applies: the loop has no choices left in
@@ -57,59 +68,139 @@ static __device__ __noinline__ float gate_wide(const ar_act_mul &p, float gate)
     return ar_gate(&p, 1, gate);
 }
 
-/* ACT: CUDA_SILU for a gated silu in halves without limits, alpha or offset,
- * which most calls are; CUDA_ANY_ACT for every other. The first has no choices
- * left but its rounding points. */
-template <int DT, int ACT> DEV void act_mul8(const ar_act_mul &p, const float gate[8], const float up[8], float y[8])
+static __device__ __noinline__ float gate_narrow(const ar_act_mul &p, float gate)
 {
-    if (ACT == CUDA_SILU) {
-        plain_gate8<AR_SILU>(gate, y);
+    return ar_gate(&p, 0, gate);
+}
+
+/* act(gate) of bf16 gates with exponents from -25 to 6, as the chain rounds it: most calls' gates are hardly ever
+ * others, and looking one up takes a fifth of the instructions. The index is the sign, the exponent modulo 32 and the
+ * mantissa. */
+enum { TABLE_FIRST = (127 - 25) << 7 };
+
+DEV void fill_table(const cuda_args &a, float *table)
+{
+    const bool wide = ar_wide(&a.act_mul, AR_BF16);
+    const uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
+#pragma unroll 1
+    for (uint32_t i = thread; i < TABLE_ENTRIES; i += blockDim.x * blockDim.y) {
+        const uint32_t magnitude = TABLE_FIRST + ((i - TABLE_FIRST) & 0xfff);
+        const float gate = vi_float(magnitude << 16 | i >> 12 << 31);
+        float y = wide ? gate_wide(a.act_mul, gate) : gate_narrow(a.act_mul, gate);
+        if (a.act_mul.round == AR_ROUND_TWICE)
+            y = ar_bf16_round(y);
+        table[i] = y;
+    }
+    __syncthreads();
+}
+
+/* Whether the table has all gates of a vector. A borrow reaches the upper half only from a lower one that is out of
+ * range itself. */
+DEV bool in_table(const uint4 &w)
+{
+    const uint32_t first = TABLE_FIRST | TABLE_FIRST << 16;
+    const uint32_t u = ((w.x & 0x7fff7fffu) - first) | ((w.y & 0x7fff7fffu) - first) | ((w.z & 0x7fff7fffu) - first) |
+                       ((w.w & 0x7fff7fffu) - first);
+    return (u & 0xf000f000u) == 0;
+}
+
+DEV void look_up_pair(const float *table, uint32_t w, float *y)
+{
+    const uint32_t at = (w & 0x0fff0fffu) | (w >> 3 & 0xf000f000u);
+    y[0] = table[at & 0x1fff];
+    y[1] = table[at >> 16];
+}
+
+/* The activations of a vector by the table, or by arithmetic where one gate is not in it: one at a time and without a
+ * call, around which registers would have to be saved. */
+DEV void gates_by_table(const ar_act_mul &p, const float *table, const uint4 &w, float y[8])
+{
+    if (in_table(w)) {
+        look_up_pair(table, w.x, y);
+        look_up_pair(table, w.y, y + 2);
+        look_up_pair(table, w.z, y + 4);
+        look_up_pair(table, w.w, y + 6);
+        return;
+    }
+    raw8<AR_BF16> gates;
+    gates.w[0] = w;
+    widen<AR_BF16>(gates, y);
+#pragma unroll 1
+    for (int i = 0; i < 8; i++) {
+        float g = ar_gate(&p, 1, y[0]);
         if (p.round == AR_ROUND_TWICE)
-            round8<DT>(y);
+            g = ar_bf16_round(g);
+#pragma unroll
+        for (int k = 0; k < 7; k++)
+            y[k] = y[k + 1];
+        y[7] = g;
+    }
+}
+
+/* act(gate) * up from act(gate), not rounded yet. */
+DEV void times_up(const ar_act_mul &p, const float up[8], float y[8])
+{
+    if (p.limit == 0.0f && p.limit_after == 0.0f && p.up_offset == 0.0f) {
 #pragma unroll
         for (int i = 0; i < 8; i++)
             y[i] = vf_mul(y[i], up[i]);
-        if (p.round != AR_ROUND_NONE)
-            round8<DT>(y);
-        return;
-    }
-    const bool plain = !ar_wide(&p, DT) && p.limit_after == 0.0f;
-    if (plain && p.act == AR_GELU_TANH) {
-        plain_gate8<AR_GELU_TANH>(gate, y);
-    } else if (plain && p.act == AR_GELU_ERF) {
-        plain_gate8<AR_GELU_ERF>(gate, y);
     } else {
 #pragma unroll
         for (int i = 0; i < 8; i++)
-            y[i] = gate_wide(p, gate[i]);
+            y[i] = vf_mul(y[i], ar_up(&p, up[i]));
     }
-    if (p.gated) {
+}
+
+/* ACT: CUDA_SILU for a gated silu in halves without limits, alpha or offset,
+ * which most calls are: it has no choices left but its rounding points; CUDA_TABLE for any gated one in halves of bf16,
+ * by a table; CUDA_ANY_ACT for every other. */
+template <int DT, int ACT>
+DEV void act_mul8(const ar_act_mul &p, const float *table, const raw8<DT> &gates, const float gate[8],
+                  const float up[8], values<DT> &y)
+{
+    if (ACT == CUDA_TABLE) {
+        gates_by_table(p, table, gates.w[0], y.v);
+        times_up(p, up, y.v);
+    } else if (ACT == CUDA_SILU) {
+        plain_gate8<AR_SILU>(gate, y.v);
         if (p.round == AR_ROUND_TWICE)
-            round8<DT>(y);
-        if (p.limit == 0.0f && p.limit_after == 0.0f && p.up_offset == 0.0f) {
+            round8<DT>(y.v);
 #pragma unroll
-            for (int i = 0; i < 8; i++)
-                y[i] = vf_mul(y[i], up[i]);
+        for (int i = 0; i < 8; i++)
+            y.v[i] = vf_mul(y.v[i], up[i]);
+    } else {
+        const bool plain = !ar_wide(&p, DT) && p.limit_after == 0.0f;
+        if (plain && p.act == AR_GELU_TANH) {
+            plain_gate8<AR_GELU_TANH>(gate, y.v);
+        } else if (plain && p.act == AR_GELU_ERF) {
+            plain_gate8<AR_GELU_ERF>(gate, y.v);
         } else {
 #pragma unroll
             for (int i = 0; i < 8; i++)
-                y[i] = vf_mul(y[i], ar_up(&p, up[i]));
+                y.v[i] = gate_wide(p, gate[i]);
+        }
+        if (p.gated) {
+            if (p.round == AR_ROUND_TWICE)
+                round8<DT>(y.v);
+            times_up(p, up, y.v);
         }
     }
     if (p.round != AR_ROUND_NONE)
-        round8<DT>(y);
+        y.words = round8<DT>(y.v);
 }
 
-template <int OP, int DT, int ACT> DEV void make_y(const cuda_args &a, const inputs<OP, DT> &in, float y[8])
+template <int OP, int DT, int ACT>
+DEV void make_y(const cuda_args &a, const float *table, const inputs<OP, DT> &in, values<DT> &y)
 {
     if (OP != CUDA_ACT_MUL) {
-        widen<DT>(in.x, y);
+        widen<DT>(in.x, y.v);
+        y.words = in.x;
         return;
     }
     float gate[8], up[8];
     widen<DT>(in.x, gate);
     widen<DT>(in.up, up);
-    if (ACT != CUDA_SILU && a.interleaved) {
+    if (ACT == CUDA_ANY_ACT && a.interleaved) {
         float g[8], u[8];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -124,7 +215,16 @@ template <int OP, int DT, int ACT> DEV void make_y(const cuda_args &a, const inp
             up[i] = u[i];
         }
     }
-    act_mul8<DT, ACT>(a.act_mul, gate, up, y);
+    act_mul8<DT, ACT>(a.act_mul, table, in.x, gate, up, y);
+}
+
+/* y = 0. */
+template <int DT> DEV void zero_y(values<DT> &y)
+{
+    y.words = zero_raw<DT>();
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        y.v[i] = 0.0f;
 }
 
 /* Whether y are 16-bit floats. */
@@ -135,10 +235,11 @@ template <int OP, int DT> DEV bool half_y(const cuda_args &a)
     return OP == CUDA_QUANTIZE || (OP == CUDA_ACT_MUL ? a.act_mul.round : a.norm.round) != AR_ROUND_NONE;
 }
 
-template <int DT> DEV void store_y(const cuda_args &a, int64_t row, int32_t vec, const float y[8])
+template <int DT> DEV void store_y(const cuda_args &a, int64_t row, int32_t vec, const values<DT> &y, bool half)
 {
     if (a.y_out.data != NULL)
-        store_raw<DT>(a.y_out.data + row * a.y_out.stride + (int64_t)vec * 8 * dtype_of<DT>::BYTES, narrow<DT>(y));
+        store_raw<DT>(a.y_out.data + row * a.y_out.stride + (int64_t)vec * 8 * dtype_of<DT>::BYTES,
+                      DT != AR_F32 && half ? y.words : narrow<DT>(y.v));
 }
 
 /* The block's amax from each thread's, to workspace. */
@@ -162,14 +263,13 @@ DEV void store_amax(const cuda_args &a, float m)
 /* ---- flat_kernel ---- */
 
 /* Codes of a vector by a factor that is known: grain tensor. */
-template <int F>
-DEV void emit_tensor(const cuda_args &a, const ar_quant &q, int64_t row, int32_t vec, float factor, float y[8])
+template <int F> DEV void emit_tensor(const cuda_args &a, const ar_quant &q, char *to, float factor, float y[8])
 {
     if (format_of<F>::DIVIDES_STATIC && a.divide)
-        divide8(y, factor, vi_float(0x7f800000), false);
+        divide8(y, factor, vi_float(0x7f800000));
     else
         multiply8(y, factor);
-    store_codes<F>(a, row, vec, code8<F>(q, y));
+    store_codes<F>(to, code8<F>(q, y));
 }
 
 template <int F, int U> constexpr __device__ bool pairs()
@@ -191,52 +291,65 @@ __global__ void __launch_bounds__(256) flat_kernel(const __grid_constant__ cuda_
         return;
     }
     const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8);
-    const int64_t first_row = (int64_t)blockIdx.x * a.repeat * blockDim.y + threadIdx.y;
     /* neighbours where a block of nvfp4 is two vectors: its scale then concerns
    * one thread */
     const int32_t step = pairs<F, U>() ? 1 : (int32_t)blockDim.x;
     const int32_t first = (int32_t)(blockIdx.y * U * blockDim.x + threadIdx.x * (pairs<F, U>() ? U : 1));
+    int64_t row = (int64_t)blockIdx.x * a.repeat * blockDim.y + threadIdx.y;
+    const int64_t below = a.rows - row;
+    const int32_t mine = below <= 0 ? 0
+                         : below >= (int64_t)a.repeat * blockDim.y
+                             ? a.repeat
+                             : (int32_t)(((uint32_t)below + blockDim.y - 1) / blockDim.y);
+    const int64_t offset = input_offset<OP, DT, ACT>(a, first), between = input_offset<OP, DT, ACT>(a, step);
+    const char *x = a.x.data + row * a.x.stride + offset, *up = a.up.data + row * a.up.stride + offset;
+    const int64_t x_stride = a.x.stride * blockDim.y, up_stride = a.up.stride * blockDim.y;
+    char *codes = a.codes.data + row * a.codes.stride + (int64_t)first * format_of<F>::BITS;
+    const int64_t codes_stride = a.codes.stride * blockDim.y;
+    const bool half = half_y<OP, DT>(a);
     inputs<OP, DT> next[U];
 #pragma unroll
     for (int u = 0; u < U; u++)
-        if (first_row < a.rows && first + u * step < vectors)
-            next[u] = load_inputs<OP, DT, ACT>(a, first_row, first + u * step);
+        if (mine > 0 && first + u * step < vectors)
+            next[u] = load_at<OP, DT, ACT>(a, x + u * between, up + u * between);
     ar_quant q = a.quant;
     const float factor = prepare<F>(a, q);
 #pragma unroll 1
-    for (int r = 0; r < a.repeat; r++) {
-        const int64_t row = first_row + (int64_t)r * blockDim.y;
+    for (int32_t r = 0; r < a.repeat; r++) {
         inputs<OP, DT> in[U];
+        x += x_stride;
+        up += up_stride;
 #pragma unroll
         for (int u = 0; u < U; u++) {
             in[u] = next[u];
-            if (r + 1 < a.repeat && row + blockDim.y < a.rows && first + u * step < vectors)
-                next[u] = load_inputs<OP, DT, ACT>(a, row + blockDim.y, first + u * step);
+            if (r + 1 < mine && first + u * step < vectors)
+                next[u] = load_at<OP, DT, ACT>(a, x + u * between, up + u * between);
         }
         const scale_row place = G ? scale_row_of(a, row) : scale_row{NULL, 0};
-        float both[pairs<F, U>() ? 2 : 1][8];
+        values<DT> both[pairs<F, U>() ? 2 : 1];
 #pragma unroll
         for (int u = 0; u < U; u++) {
             const int32_t vec = first + u * step;
-            const bool valid = row < a.rows && vec < padded;
-            float *y = both[pairs<F, U>() ? u : 0];
-            if (row < a.rows && vec < vectors) {
-                make_y<OP, DT, ACT>(a, in[u], y);
-                store_y<DT>(a, row, vec, y);
+            const bool valid = r < mine && vec < padded;
+            values<DT> &y = both[pairs<F, U>() ? u : 0];
+            if (r < mine && vec < vectors) {
+                make_y<OP, DT, ACT>(a, NULL, in[u], y);
+                store_y<DT>(a, row, vec, y, half);
             } else {
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-                    y[i] = 0.0f;
+                zero_y<DT>(y);
             }
             if (F == CUDA_NONE || (pairs<F, U>() && u == 0))
                 continue;
+            char *to = codes + (pairs<F, U>() ? 0 : u * step * format_of<F>::BITS);
             if (pairs<F, U>())
-                emit_pair<F>(a, q, row, place, first, valid, both[0], both[1]);
+                emit_pair<F, DT>(a, q, row, place, first, to, valid, half, both[0], both[pairs<F, U>() ? 1 : 0]);
             else if (G)
-                emit_group<F>(a, q, row, place, vec, valid, half_y<OP, DT>(a), y);
+                emit_group<F, DT>(a, q, row, place, vec, to, valid, half, y);
             else if (valid)
-                emit_tensor<F>(a, q, row, vec, factor, y);
+                emit_tensor<F>(a, q, to, factor, y.v);
         }
+        row += blockDim.y;
+        codes += codes_stride;
     }
     end_kernel(a);
 }
@@ -301,9 +414,9 @@ template <int OP, int DT> __global__ void __launch_bounds__(256) amax_kernel(con
         const int32_t vec = (int32_t)(block % (uint32_t)a.chunks * blockDim.x + threadIdx.x);
         if (vec >= vectors)
             continue;
-        float y[8];
-        make_y<OP, DT, CUDA_ANY_ACT>(a, load_inputs<OP, DT, CUDA_ANY_ACT>(a, row, vec), y);
-        largest = vf_max_num(amax8(y), largest);
+        values<DT> y;
+        make_y<OP, DT, CUDA_ANY_ACT>(a, NULL, load_inputs<OP, DT, CUDA_ANY_ACT>(a, row, vec), y);
+        largest = vf_max_num(amax8<DT>(y, half_y<OP, DT>(a)), largest);
     }
     store_amax(a, largest);
     end_kernel(a);
@@ -323,23 +436,28 @@ DEV float tree_lanes(float s)
     return s;
 }
 
+/* The sum of squares of a vector, the lowest part of the tree. */
+template <int DT> DEV float squares8(const values<DT> &h)
+{
+    float p[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        p[i] = vf_add(vf_mul(h.v[2 * i], h.v[2 * i]), vf_mul(h.v[2 * i + 1], h.v[2 * i + 1]));
+    return vf_add(vf_add(p[0], p[1]), vf_add(p[2], p[3]));
+}
+
 /* The sum of squares of a row from each thread's vectors t, t + blockDim.x,
  * ...: vectors in registers, segments of 32 in a warp, segments through shared
  * memory. blockDim.x is a multiple of 32. */
-template <int VPT> DEV float tree_row(const float h[VPT][8])
+template <int VPT, int DT> DEV float tree_row(const values<DT> h[VPT])
 {
     __shared__ float segments[ROW_SEGMENTS];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
     const int count = warps * VPT; /* segments of a row */
     float s[VPT];
 #pragma unroll
-    for (int v = 0; v < VPT; v++) {
-        float p[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            p[i] = vf_add(vf_mul(h[v][2 * i], h[v][2 * i]), vf_mul(h[v][2 * i + 1], h[v][2 * i + 1]));
-        s[v] = tree_lanes(vf_add(vf_add(p[0], p[1]), vf_add(p[2], p[3])));
-    }
+    for (int v = 0; v < VPT; v++)
+        s[v] = tree_lanes(squares8<DT>(h[v]));
     if (count == 1)
         return s[0];
     float *mine = segments + threadIdx.y * count;
@@ -362,39 +480,43 @@ template <int VPT> DEV float tree_row(const float h[VPT][8])
     return tree_lanes(part);
 }
 
-/* The largest of the values of a row's threads. */
+/* The largest of the numbers, >= 0, of a row's threads. */
 DEV float max_row(float m)
 {
-    __shared__ float warps_max[32];
+    __shared__ uint32_t warps_max[32];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2)
-        m = vf_max_num(__shfl_xor_sync(~0u, m, d), m);
-    if (warps == 1)
-        return m;
-    float *mine = warps_max + threadIdx.y * warps;
-    if (lane == 0)
-        mine[warp] = m;
-    __syncthreads();
-    m = lane < warps ? mine[lane] : 0.0f;
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2)
-        m = vf_max_num(__shfl_xor_sync(~0u, m, d), m);
-    return m;
+    uint32_t bits = __reduce_max_sync(~0u, vf_bits(m)); /* in the order of the numbers */
+    if (warps > 1) {
+        uint32_t *mine = warps_max + threadIdx.y * warps;
+        if (lane == 0)
+            mine[warp] = bits;
+        __syncthreads();
+        bits = __reduce_max_sync(~0u, lane < warps ? mine[lane] : 0);
+    }
+    return vi_float(bits);
 }
 
-template <int DT> DEV void norm8(const ar_norm &p, float h[8], float rinv, const float weight[8])
+/* A power of 2 of columns is divided by exactly, and so by its reciprocal. */
+DEV float norm_rinv(const cuda_args &a, float sum)
+{
+    if (a.rcp_cols != 0.0f)
+        return vf_rcp(vf_sqrt(vf_add(vf_mul(sum, a.rcp_cols), a.norm.eps)));
+    return ar_norm_rinv(&a.norm, sum, a.float_cols);
+}
+
+/* y from h. */
+template <int DT> DEV void norm8(const ar_norm &p, values<DT> &y, float rinv, const float weight[8])
 {
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        h[i] = vf_mul(h[i], rinv);
+        y.v[i] = vf_mul(y.v[i], rinv);
     if (p.round == AR_ROUND_TWICE)
-        round8<DT>(h);
+        round8<DT>(y.v);
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        h[i] = vf_mul(h[i], ar_norm_weight(&p, weight[i]));
+        y.v[i] = vf_mul(y.v[i], ar_norm_weight(&p, weight[i])); /* adding a bias of 0 would turn -0 into 0 */
     if (p.round != AR_ROUND_NONE)
-        round8<DT>(h);
+        y.words = round8<DT>(y.v);
 }
 
 /* blockDim.x threads a row, blockDim.y rows. */
@@ -408,10 +530,11 @@ __global__ void __launch_bounds__(VPT >= 4 ? 512 : 1024) norm_kernel(const __gri
         return;
     }
     const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8);
+    const bool half = half_y<CUDA_RMS_NORM, DT>(a);
     float largest = 0.0f;
     for (uint32_t block = blockIdx.x; block < a.main_blocks; block += gridDim.x) {
         const int64_t row = (int64_t)block * blockDim.y + threadIdx.y;
-        float y[VPT][8];
+        values<DT> y[VPT];
         raw8<DT> x[VPT], r[VPT], w[VPT];
         const bool residual = a.residual.data != NULL, same = DT == AR_F32 || !a.weight_f32;
 #pragma unroll
@@ -427,25 +550,27 @@ __global__ void __launch_bounds__(VPT >= 4 ? 512 : 1024) norm_kernel(const __gri
                     w[v] = load_raw_cached<DT>(a.weight + col);
             }
         }
+        ar_quant q = a.quant; /* its loads run beside those */
+        float factor = prepare<F>(a, q);
 #pragma unroll
         for (int v = 0; v < VPT; v++) {
             const int32_t vec = (int32_t)threadIdx.x + v * (int32_t)blockDim.x;
-            widen<DT>(x[v], y[v]);
+            widen<DT>(x[v], y[v].v);
             if (!residual)
                 continue;
             float add[8];
             widen<DT>(r[v], add);
 #pragma unroll
             for (int i = 0; i < 8; i++)
-                y[v][i] = vf_add(y[v][i], add[i]);
-            raw8<DT> h = narrow<DT>(y[v]);
+                y[v].v[i] = vf_add(y[v].v[i], add[i]);
+            raw8<DT> h = narrow<DT>(y[v].v);
             if (a.residual_out.data != NULL && F != CUDA_AMAX && row < a.rows && vec < vectors)
                 store_raw<DT>(
                     a.residual_out.data + row * a.residual_out.stride + (int64_t)vec * 8 * dtype_of<DT>::BYTES, h);
             if (a.norm.sum_round && DT != AR_F32)
-                widen<DT>(h, y[v]);
+                widen<DT>(h, y[v].v);
         }
-        const float rinv = ar_norm_rinv(&a.norm, tree_row<VPT>(y), __ll2float_rn(a.cols));
+        const float rinv = norm_rinv(a, tree_row<VPT, DT>(y));
 #pragma unroll
         for (int v = 0; v < VPT; v++) {
             const int32_t vec = (int32_t)threadIdx.x + v * (int32_t)blockDim.x;
@@ -461,22 +586,19 @@ __global__ void __launch_bounds__(VPT >= 4 ? 512 : 1024) norm_kernel(const __gri
             if (row < a.rows && vec < vectors) {
                 norm8<DT>(a.norm, y[v], rinv, weight);
                 if (F != CUDA_AMAX)
-                    store_y<DT>(a, row, vec, y[v]);
+                    store_y<DT>(a, row, vec, y[v], half);
             } else { /* a rinv of NaN would make NaN of the zeros there */
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-                    y[v][i] = 0.0f;
+                zero_y<DT>(y[v]);
             }
         }
         if (F == CUDA_NONE)
             break;
-        ar_quant q = a.quant;
-        float factor = F == CUDA_AMAX ? 0.0f : prepare<F>(a, q), amax = vi_float(0x7f800000);
+        scaling by = {};
         if (F == CUDA_AMAX || (!G && q.grain == AR_TOKEN)) {
-            amax = 0.0f;
+            float amax = 0.0f;
 #pragma unroll
             for (int v = 0; v < VPT; v++)
-                amax = vf_max_num(amax8(y[v]), amax);
+                amax = vf_max_num(amax8<DT>(y[v], half), amax);
             if (F == CUDA_AMAX) {
                 largest = vf_max_num(amax, largest);
                 __syncthreads(); /* before shared memory is used for the next row */
@@ -487,6 +609,7 @@ __global__ void __launch_bounds__(VPT >= 4 ? 512 : 1024) norm_kernel(const __gri
             format_of<F>::scale(q, amax, false, &factor, &stored);
             if (threadIdx.x == 0 && row < a.rows)
                 store_scale(a, row, 0, stored);
+            by = scaling_of<F>(q, factor, amax, half);
         }
         const scale_row place = G ? scale_row_of(a, row) : scale_row{NULL, 0};
 #pragma unroll
@@ -494,12 +617,12 @@ __global__ void __launch_bounds__(VPT >= 4 ? 512 : 1024) norm_kernel(const __gri
             const int32_t vec = (int32_t)threadIdx.x + v * (int32_t)blockDim.x;
             const bool valid = row < a.rows && vec < padded;
             if (G) {
-                emit_group<F>(a, q, row, place, vec, valid, half_y<CUDA_RMS_NORM, DT>(a), y[v]);
+                emit_group<F, DT>(a, q, row, place, vec, codes_at<F>(a, row, vec), valid, half, y[v]);
             } else if (valid && q.grain == AR_TOKEN) {
-                scale8<F>(y[v], factor, amax, half_y<CUDA_RMS_NORM, DT>(a));
-                store_codes<F>(a, row, vec, code8<F>(q, y[v]));
+                scale8<F>(by, y[v].v);
+                store_codes<F>(codes_at<F>(a, row, vec), code8<F>(q, y[v].v));
             } else if (valid) {
-                emit_tensor<F>(a, q, row, vec, factor, y[v]);
+                emit_tensor<F>(a, q, codes_at<F>(a, row, vec), factor, y[v].v);
             }
         }
         break;
@@ -511,37 +634,65 @@ __global__ void __launch_bounds__(VPT >= 4 ? 512 : 1024) norm_kernel(const __gri
 
 /* ---- token_kernel ---- */
 
-/* A block a row; its y waits in shared memory for the scale: as T where y is
- * rounded to it, else as fp32. */
+/* blockDim.x threads a row, a multiple of 32, a vector each; blockDim.y rows. */
 template <int OP, int DT, int F, int ACT>
 __global__ void __launch_bounds__(1024) token_kernel(const __grid_constant__ cuda_args a)
+{
+    begin_kernel(a);
+    const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8), vec = (int32_t)threadIdx.x;
+    const int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+    const bool half = half_y<OP, DT>(a), has = row < a.rows && vec < vectors;
+    inputs<OP, DT> in;
+    if (has)
+        in = load_inputs<OP, DT, ACT>(a, row, vec);
+    ar_quant q = a.quant;
+    (void)prepare<F>(a, q);
+    values<DT> y;
+    if (has) {
+        make_y<OP, DT, ACT>(a, NULL, in, y);
+        store_y<DT>(a, row, vec, y, half);
+    } else {
+        zero_y<DT>(y);
+    }
+    const float amax = max_row(amax8<DT>(y, half));
+    float factor;
+    uint32_t stored;
+    format_of<F>::scale(q, amax, false, &factor, &stored);
+    if (threadIdx.x == 0 && row < a.rows)
+        store_scale(a, row, 0, stored);
+    const scaling by = scaling_of<F>(q, factor, amax, half);
+    if (row < a.rows && vec < padded) {
+        scale8<F>(by, y.v);
+        store_codes<F>(codes_at<F>(a, row, vec), code8<F>(q, y.v));
+    }
+    end_kernel(a);
+}
+
+/* Rows for which that has too few threads: a block a row; its y waits in shared memory for the scale: as T where y is
+ * rounded to it, else as fp32. */
+template <int OP, int DT, int F>
+__global__ void __launch_bounds__(1024) wide_token_kernel(const __grid_constant__ cuda_args a)
 {
     extern __shared__ uint4 kept[];
     begin_kernel(a);
     const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8);
-    const bool wide = DT == AR_F32 || (OP == CUDA_ACT_MUL && a.act_mul.round == AR_ROUND_NONE);
+    const bool half = half_y<OP, DT>(a);
     const int64_t row = blockIdx.x;
     ar_quant q = a.quant;
     (void)prepare<F>(a, q);
     float amax = 0.0f;
-    inputs<OP, DT> next;
-    if ((int32_t)threadIdx.x < vectors)
-        next = load_inputs<OP, DT, ACT>(a, row, threadIdx.x);
 #pragma unroll 1
     for (int32_t vec = threadIdx.x; vec < vectors; vec += blockDim.x) {
-        const inputs<OP, DT> in = next;
-        if (vec + (int32_t)blockDim.x < vectors)
-            next = load_inputs<OP, DT, ACT>(a, row, vec + blockDim.x);
-        float y[8];
-        make_y<OP, DT, ACT>(a, in, y);
-        amax = vf_max_num(amax8(y), amax);
-        store_y<DT>(a, row, vec, y);
-        if (wide) {
-            raw8<AR_F32> k = pack_f32(y);
+        values<DT> y;
+        make_y<OP, DT, CUDA_ANY_ACT>(a, NULL, load_inputs<OP, DT, CUDA_ANY_ACT>(a, row, vec), y);
+        amax = vf_max_num(amax8<DT>(y, half), amax);
+        store_y<DT>(a, row, vec, y, half);
+        if (!half) {
+            raw8<AR_F32> k = pack_f32(y.v);
             kept[2 * vec] = k.w[0];
             kept[2 * vec + 1] = k.w[1];
         } else {
-            kept[vec] = narrow<DT>(y).w[0];
+            kept[vec] = y.words.w[0];
         }
     }
     amax = max_row(amax);
@@ -550,12 +701,13 @@ __global__ void __launch_bounds__(1024) token_kernel(const __grid_constant__ cud
     format_of<F>::scale(q, amax, false, &factor, &stored);
     if (threadIdx.x == 0)
         store_scale(a, row, 0, stored);
+    const scaling by = scaling_of<F>(q, factor, amax, half);
 #pragma unroll 1
     for (int32_t vec = threadIdx.x; vec < padded; vec += blockDim.x) {
         float y[8];
         if (vec >= vectors) {
             widen<AR_F32>(zero_raw<AR_F32>(), y);
-        } else if (wide) {
+        } else if (!half) {
             raw8<AR_F32> k;
             k.w[0] = kept[2 * vec];
             k.w[1] = kept[2 * vec + 1];
@@ -565,8 +717,8 @@ __global__ void __launch_bounds__(1024) token_kernel(const __grid_constant__ cud
             k.w[0] = kept[vec];
             widen<DT>(k, y);
         }
-        scale8<F>(y, factor, amax, half_y<OP, DT>(a));
-        store_codes<F>(a, row, vec, code8<F>(q, y));
+        scale8<F>(by, y);
+        store_codes<F>(codes_at<F>(a, row, vec), code8<F>(q, y));
     }
     end_kernel(a);
 }
@@ -636,7 +788,7 @@ template <int OP, int DT> DEV float any_rinv(const cuda_args &a, int64_t row)
         float v = stack[--top];
         while (top > 0)
             v = vf_add(stack[--top], v);
-        total = ar_norm_rinv(&a.norm, v, __ll2float_rn(a.cols));
+        total = norm_rinv(a, v);
     }
     __syncthreads();
     return total;

@@ -3,18 +3,29 @@
 #ifndef EPIQ_LAUNCH_H
 #define EPIQ_LAUNCH_H
 
-enum { CUDA_FLAT_KERNEL, CUDA_PAIR_KERNEL, CUDA_ROW_KERNEL, CUDA_ANY_KERNEL };
-enum { CUDA_ANY_ACT, CUDA_SILU };
+enum {
+    CUDA_FLAT_KERNEL,
+    CUDA_PAIR_KERNEL,
+    CUDA_QUAD_KERNEL,
+    CUDA_ROW_KERNEL,
+    CUDA_WIDE_ROW_KERNEL,
+    CUDA_STREAM_KERNEL,
+    CUDA_ANY_KERNEL
+};
+enum { CUDA_ANY_ACT, CUDA_SILU, CUDA_TABLE };
+enum { TABLE_ENTRIES = 2 * 32 * 128, TABLE_BYTES = 4 * TABLE_ENTRIES }; /* of activations */
+enum { STREAM_HEAD = 256 }; /* bytes for barriers, before the table and the ring of a stream kernel */
+enum { STREAM_ROWS = 4 };   /* of a block of row_stream_kernel at once, at most */
 
 /* A kernel by what it is for. */
 typedef struct cuda_kernel {
     int kind;
     int dtype;      /* AR_F32 ... */
     int format;     /* its place in EPIQI_FORMATS, CUDA_NONE or CUDA_AMAX */
-    int group;      /* scales of groups */
-    int silu;       /* act_mul: what CUDA_SILU does is enough */
-    int per_thread; /* vectors: flat 1, 2, of f32 1; rows of rms_norm 1, 2, 4, 8,
-                     of f32 1, 4 */
+    int grain;      /* AR_TENSOR ... */
+    int act;        /* act_mul: CUDA_SILU where that is enough, else CUDA_ANY_ACT */
+    int per_thread; /* vectors: flat 1, 2, of f32 1; rows of rms_norm 1, 2, 4, 8, of f32 1, 4; quads 1, 2, but of
+                       rms_norm 4 */
 } cuda_kernel;
 
 /* NULL if there is none. */

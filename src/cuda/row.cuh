@@ -137,13 +137,21 @@ template <int DT> DEV void store_raw(char *p, const raw8<DT> &r)
         *((uint4 *)p + 1) = r.w[DT == AR_F32];
 }
 
-template <int DT> DEV void round8(float v[8])
+/* RN_T, and the words if T has 16 bits. */
+template <int DT> DEV raw8<DT> round8(float v[8])
 {
     if (DT == AR_F32)
-        return;
+        return zero_raw<DT>();
     raw8<DT> r = narrow<DT>(v);
     widen<DT>(r, v);
+    return r;
 }
+
+/* Eight values y: as floats, and where they are 16-bit floats also as those (`words`). */
+template <int DT> struct values {
+    float v[8];
+    raw8<DT> words;
+};
 
 /* One element, at any alignment. */
 template <int DT> DEV float load_one(const char *p)
@@ -271,20 +279,39 @@ template <int F> DEV uint2 code8(const ar_quant &q, float v[8])
     return make_uint2(p[0] | p[1] << 16, p[2] | p[3] << 16);
 }
 
-/* The same for 4-bit codes of numbers: nothing is looked at for NaN. */
-template <int F> DEV uint2 code8_of_numbers(const float v[8])
+/* The signs of eight numbers, each the highest bit of its nibble. */
+DEV uint32_t signs8(const float v[8])
 {
-#ifdef LANE_HAS_E2M1
-    return make_uint2(cuda_e2m1x2(v[0], v[1]) | cuda_e2m1x2(v[2], v[3]) << 8 | cuda_e2m1x2(v[4], v[5]) << 16 |
-                          cuda_e2m1x2(v[6], v[7]) << 24,
-                      0);
-#else
+    const uint32_t even = __byte_perm(__byte_perm(vf_bits(v[0]), vf_bits(v[2]), 0x73),
+                                      __byte_perm(vf_bits(v[4]), vf_bits(v[6]), 0x73), 0x5410);
+    const uint32_t odd = __byte_perm(__byte_perm(vf_bits(v[1]), vf_bits(v[3]), 0x73),
+                                     __byte_perm(vf_bits(v[5]), vf_bits(v[7]), 0x73), 0x5410);
+    return (odd & 0x80808080u) | (even >> 4 & 0x08080808u);
+}
+
+/* 4-bit codes of v * factor, products that are numbers and less than 7 in magnitude.
+ *
+ * In software: the magnitudes t from 0 to 2 have the codes rint(2 t), up to 4 2 + rint(t), from there 4 + rint(t / 2),
+ * and wherever one is right the others are not less. Each comes from an addition that rounds to integers, so that the
+ * code is in the low bits; eight of them are shifted together with what they stand on. */
+DEV uint2 code8_below_7(const float v[8], float factor)
+{
     uint32_t codes = 0;
+#ifdef LANE_HAS_E2M1
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-        codes += format_of<F>::number(v[i]) << (4 * i);
-    return make_uint2(codes, 0);
+    for (int i = 0; i < 8; i += 2)
+        codes |= cuda_e2m1x2(vf_mul(v[i], factor), vf_mul(v[i + 1], factor)) << (4 * i);
+#else
+#pragma unroll
+    for (int i = 7; i >= 0; i--) {
+        const float t = vf_mul(vf_abs(v[i]), factor);
+        const float low = vf_fma(t, 2.0f, 0x1p23f), middle = vf_add(t, 0x1p23f + 2.0f);
+        const float high = vf_fma(t, 0.5f, 0x1p23f + 4.0f);
+        codes = codes * 16 + vf_bits(vf_min_num(vf_min_num(low, middle), high));
+    }
+    codes += signs8(v) - 0xfb000000u; /* 0x4b000000 * (1 + 16) */
 #endif
+    return make_uint2(codes, 0);
 }
 
 DEV void multiply8(float v[8], float factor)
@@ -294,9 +321,8 @@ DEV void multiply8(float v[8], float factor)
         v[i] = vf_mul(v[i], factor);
 }
 
-/* v / s for codes of fp8; amax bounds |v|, half says that v are 16-bit floats.
- */
-DEV void divide8(float v[8], float s, float amax, bool half)
+/* v / s for codes of fp8; amax bounds |v|. */
+DEV void divide8(float v[8], float s, float amax)
 {
     if (!(amax <= FLT_MAX && amax <= vf_mul(s, 0x1p100f) && s >= 0x1p-60f)) { /* rare, one at a time */
 #pragma unroll 1
@@ -309,55 +335,129 @@ DEV void divide8(float v[8], float s, float amax, bool half)
         }
         return;
     }
-    if (half && cuda_div_short(s)) { /* a NaN in v stays one */
-        const float r = vf_rcp_unit(s);
+    const float r = vf_rcp(s);
 #pragma unroll
-        for (int i = 0; i < 8; i++)
-            v[i] = cuda_div_by_short(v[i], s, r);
+    for (int i = 0; i < 8; i++)
+        v[i] = cuda_div_by(v[i], s, r);
+}
+
+/* How values are scaled by the factor of their token or group. */
+typedef struct scaling {
+    bool divide;
+    float by, low; /* else v * by + v * low, or v * by */
+    float factor, amax;
+} scaling;
+
+/* Division by the factor s becomes two multiplications where y are 16-bit floats (`half`): high + low = 1 / s within
+ * 2^-43, relatively, high from below, so that low has no sign to turn that of a zero. What a code sees of RN(y / s) is
+ * whether it is below, at or above one of the numbers c where codes change, numbers of at most 5 bits. Counted in half
+ * units of c, of which c is a multiple of 2^20, what decides are C +- 1: y / s = Y 2^m / B, of a numerator of at most
+ * 11 bits, comes within d 2^-25 units of (C +- 1) / 2 only if (C +- 1) B, and with it B itself, is within d of a
+ * multiple of 2^20; half as close below a power of 2. The sum of the products, before its only rounding, is within
+ * 64 * 2^-25 units. The self-test compares all significands. */
+template <int F> DEV scaling scaling_of(const ar_quant &q, float factor, float amax, bool half)
+{
+    scaling s = {false, factor, 0.0f, factor, amax};
+    if (!format_of<F>::DIVIDES)
+        return s;
+    if (q.grain == AR_GROUP && q.ue8m0) { /* a power of 2, from 2^-33 to 2^120: exact */
+        s.by = vi_float(0x7f000000u - vf_bits(factor));
+        s.divide = !(amax <= FLT_MAX); /* infinity * 0 */
+        return s;
+    }
+    const float r = vf_rcp_unit(factor);
+    s.by = vi_float(vf_bits(r) - 2);
+    s.low = vf_mul(vf_fma(vf_neg(factor), s.by, 1.0f), r);
+    s.divide = !half || ((vf_bits(factor) + 256) & 0xfffff) <= 512 ||
+               !(amax <= FLT_MAX && factor >= 0x1p-60f && factor <= 0x1p60f);
+    return s;
+}
+
+template <int F> DEV void scale8(const scaling &s, float v[8])
+{
+    if (!format_of<F>::DIVIDES) {
+        multiply8(v, s.by);
+    } else if (s.divide) {
+        divide8(v, s.factor, s.amax);
     } else {
-        const float r = vf_rcp(s);
 #pragma unroll
         for (int i = 0; i < 8; i++)
-            v[i] = cuda_div_by(v[i], s, r);
+            v[i] = vf_fma(v[i], s.by, vf_mul(v[i], s.low));
     }
 }
 
-/* v scaled by the factor of a format's token or group. */
-template <int F> DEV void scale8(float v[8], float factor, float amax, bool half)
+/* ---- The largest magnitude ---- */
+
+/* Of two pairs of 16-bit floats, NaN skipped, or NaN if one is among them. */
+template <int DT, bool KEEP> DEV uint32_t max_pair(uint32_t a, uint32_t b)
 {
-    if (format_of<F>::DIVIDES)
-        divide8(v, factor, amax, half);
+    uint32_t r;
+    if (DT == AR_BF16 && KEEP)
+        asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    else if (DT == AR_BF16)
+        asm("max.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    else if (KEEP)
+        asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
     else
-        multiply8(v, factor);
+        asm("max.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
 }
 
-DEV float amax8(const float v[8]) /* NaN skipped */
+template <bool KEEP> DEV float max_float(float a, float b)
 {
+    return KEEP ? vf_max_nan(a, b) : vf_max_num(a, b);
+}
+
+/* What amax is reduced from: a float, or two 16-bit floats. */
+template <int DT, bool KEEP> DEV uint32_t amax_start(const values<DT> &y, bool half)
+{
+    if (DT != AR_F32 && half) {
+        const uint4 w = y.words.w[0];
+        return max_pair<DT, KEEP>(max_pair<DT, KEEP>(w.x & 0x7fff7fffu, w.y & 0x7fff7fffu),
+                                  max_pair<DT, KEEP>(w.z & 0x7fff7fffu, w.w & 0x7fff7fffu));
+    }
     float m = 0.0f;
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        m = vf_max_num(vf_abs(v[i]), m);
-    return m;
+        m = max_float<KEEP>(vf_abs(y.v[i]), m);
+    return vf_bits(m);
 }
 
-DEV float amax_nan8(const float v[8]) /* NaN if one is among them */
+template <int DT, bool KEEP> DEV uint32_t amax_join(uint32_t a, uint32_t b, bool half)
 {
-    float m = 0.0f;
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        m = vf_max_nan(m, vf_abs(v[i]));
-    return m;
+    if (DT != AR_F32 && half)
+        return max_pair<DT, KEEP>(a, b);
+    return vf_bits(max_float<KEEP>(vi_float(a), vi_float(b)));
+}
+
+template <int DT, bool KEEP> DEV float amax_end(uint32_t m, bool half)
+{
+    if (DT != AR_F32 && half) {
+        float pair[2];
+        widen_pair<DT>(m, pair);
+        m = vf_bits(max_float<KEEP>(pair[0], pair[1]));
+    }
+    return KEEP ? vi_float(m) : vf_max_num(vi_float(m), 0.0f); /* of NaN alone: 0 */
+}
+
+template <int DT> DEV float amax8(const values<DT> &y, bool half) /* NaN skipped */
+{
+    return amax_end<DT, false>(amax_start<DT, false>(y, half), half);
 }
 
 /* ---- Memory of codes and scales ---- */
 
-template <int F> DEV void store_codes(const cuda_args &a, int64_t row, int32_t vec, uint2 c)
+template <int F> DEV char *codes_at(const cuda_args &a, int64_t row, int32_t vec)
 {
-    char *p = a.codes.data + row * a.codes.stride + (int64_t)vec * format_of<F>::BITS;
+    return a.codes.data + row * a.codes.stride + (int64_t)vec * format_of<F>::BITS;
+}
+
+template <int F> DEV void store_codes(char *to, uint2 c)
+{
     if (format_of<F>::BITS == 8)
-        __stcs((uint2 *)p, c);
+        __stcs((uint2 *)to, c);
     else
-        __stcs((uint32_t *)p, c.x);
+        __stcs((uint32_t *)to, c.x);
 }
 
 /* A scale at any place and alignment: for kernels and cases where speed is no matter. */
@@ -434,46 +534,60 @@ static __device__ __noinline__ void zero_padding_rows(const cuda_args &a)
 /* ---- Scales of groups ---- */
 
 /* The amax of a group, NaN skipped, and whether there was one. */
-template <int F> DEV float amax_group(const float y[8], int lane, int threads, bool *nan)
+template <int F, int DT> DEV float amax_group(const values<DT> &y, bool half, int threads, bool *nan)
 {
     *nan = false;
     if (format_of<F>::BITS == 4) { /* first as if there were none */
-        float m = amax_nan8(y);
+        uint32_t m = amax_start<DT, true>(y, half);
 #pragma unroll
         for (int s = 1; s < 16; s *= 2)
             if (s < threads)
-                m = vf_max_nan(m, __shfl_xor_sync(~0u, m, s));
-        if (!__any_sync(~0u, vf_is_nan(m)))
-            return m;
-        *nan = vf_is_nan(m);
+                m = amax_join<DT, true>(m, __shfl_xor_sync(~0u, m, s), half);
+        const float amax = amax_end<DT, true>(m, half);
+        *nan = vf_is_nan(amax);
+        if (!__any_sync(~0u, *nan))
+            return amax;
     }
-    float m = amax8(y);
+    uint32_t m = amax_start<DT, false>(y, half);
 #pragma unroll
     for (int s = 1; s < 16; s *= 2)
         if (s < threads)
-            m = vf_max_num(__shfl_xor_sync(~0u, m, s), m);
-    return m;
+            m = amax_join<DT, false>(m, __shfl_xor_sync(~0u, m, s), half);
+    return amax_end<DT, false>(m, half);
+}
+
+/* 4-bit codes of v * factor. */
+template <int F> DEV uint2 code8_scaled(const ar_quant &q, float v[8], float factor, float amax)
+{
+    if (vf_mul(amax, factor) < 7.0f) /* not if a product is a NaN */
+        return code8_below_7(v, factor);
+    multiply8(v, factor);
+    return code8<F>(q, v);
 }
 
 /* Codes of a vector and the scale of its group. All lanes of the warp call this
  * together; `valid` 0 has y = 0 and stores nothing. The threads of a group are
  * neighbours, as many as the group has vectors. half: y are 16-bit floats. */
-template <int F>
-DEV void emit_group(const cuda_args &a, const ar_quant &q, int64_t row, const scale_row &place, int32_t vec, bool valid,
-                    bool half, float y[8])
+template <int F, int DT>
+DEV void emit_group(const cuda_args &a, const ar_quant &q, int64_t row, const scale_row &place, int32_t vec, char *to,
+                    bool valid, bool half, values<DT> &y)
 {
     const int threads = format_of<F>::BLOCK != 0 ? format_of<F>::BLOCK / 8 : a.group / 8;
     const int lane = (threadIdx.y * blockDim.x + threadIdx.x) & 31;
     bool nan;
-    const float amax = amax_group<F>(y, lane, threads, &nan);
+    const float amax = amax_group<F, DT>(y, half, threads, &nan);
     float factor;
     uint32_t stored;
     format_of<F>::scale(q, amax, nan, &factor, &stored);
-    scale8<F>(y, factor, amax, half);
-    const bool numbers = !nan && amax <= FLT_MAX && factor <= FLT_MAX; /* no product is a NaN */
-    uint2 c = format_of<F>::BITS == 4 && numbers ? code8_of_numbers<F>(y) : code8<F>(q, y);
+    uint2 c;
+    if (format_of<F>::BITS == 4) {
+        c = code8_scaled<F>(q, y.v, factor, nan ? vi_float(0x7fffffff) : amax);
+    } else {
+        scale8<F>(scaling_of<F>(q, factor, amax, half), y.v);
+        c = code8<F>(q, y.v);
+    }
     if (valid)
-        store_codes<F>(a, row, vec, c);
+        store_codes<F>(to, c);
     const int32_t group = vec / threads;
     const bool mine = lane % threads == 0;
     if (format_of<F>::BLOCK == 0) {
@@ -504,28 +618,28 @@ DEV void emit_group(const cuda_args &a, const ar_quant &q, int64_t row, const sc
 }
 
 /* A block of nvfp4 in one thread: vectors vec and vec + 1. */
-template <int F>
-DEV void emit_pair(const cuda_args &a, const ar_quant &q, int64_t row, const scale_row &place, int32_t vec, bool valid,
-                   float y[8], float z[8])
+template <int F, int DT>
+DEV void emit_pair(const cuda_args &a, const ar_quant &q, int64_t row, const scale_row &place, int32_t vec, char *to,
+                   bool valid, bool half, values<DT> &y, values<DT> &z)
 {
-    float amax = vf_max_nan(amax_nan8(y), amax_nan8(z));
+    float amax = amax_end<DT, true>(
+        amax_join<DT, true>(amax_start<DT, true>(y, half), amax_start<DT, true>(z, half), half), half);
     const bool nan = vf_is_nan(amax);
     if (nan)
-        amax = vf_max_num(amax8(y), amax8(z));
+        amax = vf_max_num(amax8<DT>(y, half), amax8<DT>(z, half));
     float factor;
     uint32_t stored;
     format_of<F>::scale(q, amax, nan, &factor, &stored);
-    multiply8(y, factor);
-    multiply8(z, factor);
     uint2 c;
-    if (!nan && amax <= FLT_MAX && factor <= FLT_MAX)
-        c = make_uint2(code8_of_numbers<F>(y).x, code8_of_numbers<F>(z).x);
-    else
-        c = make_uint2(code8<F>(q, y).x, code8<F>(q, z).x);
-    if (valid) {
-        char *p = a.codes.data + row * a.codes.stride + (int64_t)vec * 4;
-        __stcs((uint2 *)p, c);
+    if (!nan && vf_mul(amax, factor) < 7.0f) { /* no product is a NaN */
+        c = make_uint2(code8_below_7(y.v, factor).x, code8_below_7(z.v, factor).x);
+    } else {
+        multiply8(y.v, factor);
+        multiply8(z.v, factor);
+        c = make_uint2(code8<F>(q, y.v).x, code8<F>(q, z.v).x);
     }
+    if (valid)
+        __stcs((uint2 *)to, c);
     const int32_t group = vec / 2;
     if (a.scale_words) {
         const int lane = (threadIdx.y * blockDim.x + threadIdx.x) & 31;
@@ -546,55 +660,68 @@ DEV void emit_pair(const cuda_args &a, const ar_quant &q, int64_t row, const sca
 /* ---- Values of a call ---- */
 
 /* The largest of the amax launch's values, by all threads of the block. */
-DEV float reduce_slots(const cuda_args &a)
+static __device__ __noinline__ float reduce_slots(const cuda_args &a)
 {
-    __shared__ float part[32];
+    __shared__ uint32_t part[32];
     const int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     float m = 0.0f;
     for (int i = thread; i < a.slots; i += threads)
         m = vf_max_num(a.workspace[i], m);
+    uint32_t bits = vf_bits(m);
 #pragma unroll
     for (int s = 1; s < 32; s *= 2)
-        m = vf_max_num(__shfl_xor_sync(~0u, m, s), m);
+        bits = vi_max(__shfl_xor_sync(~0u, bits, s), bits);
     if ((thread & 31) == 0)
-        part[thread / 32] = m;
+        part[thread / 32] = bits;
     __syncthreads();
-    m = 0.0f;
+#pragma unroll 1
     for (int i = 0; i < (threads + 31) / 32; i++)
-        m = vf_max_num(part[i], m);
-    return m;
+        bits = vi_max(part[i], bits);
+    return vi_float(bits);
+}
+
+/* prepare where the amax launch's values count. */
+template <int F> static __device__ __noinline__ float prepare_dynamic(const cuda_args &a, ar_quant &q)
+{
+    const bool first = blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0 && threadIdx.y == 0;
+    const float amax = reduce_slots(a);
+    float factor = 0.0f;
+    if (F == CUDA_NVFP4) {
+        q.gs = ar_second_level_of_amax(amax);
+        if (first)
+            *a.inv_scale_out = q.gs;
+    } else {
+        uint32_t stored;
+        format_of<F>::scale(q, amax, false, &factor, &stored);
+        if (first)
+            store_scale(a, 0, 0, stored);
+    }
+    return factor;
 }
 
 /* The quantizer's values that lie in device memory, and the factor of grain
  * tensor. Writes the computed ones once. */
 template <int F> DEV float prepare(const cuda_args &a, ar_quant &q)
 {
-    const bool first = blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0 && threadIdx.y == 0;
-    float factor = 0.0f;
-    if (F >= CUDA_NONE)
-        return factor;
-    float amax = a.slots != 0 ? reduce_slots(a) : 0.0f;
-    if (F == CUDA_NVFP4) {
-        q.gs = a.slots != 0 ? ar_second_level_of_amax(amax) : ar_second_level(*a.inv_scale);
-        if (a.slots != 0 && first)
-            *a.inv_scale_out = q.gs;
-    } else if (format_of<F>::BLOCK == 0) {
-        if (a.scale_ub != NULL) {
-            q.bound = *a.scale_ub;
-            q.bound = vf_is_nan(q.bound) ? vi_float(0x7f800000) : q.bound;
-        }
-        if (a.slots != 0) {
-            uint32_t stored;
-            format_of<F>::scale(q, amax, false, &factor, &stored);
-            if (first)
-                store_scale(a, 0, 0, stored);
-        } else if (a.scale != NULL) {
-            factor = a.divide ? *a.scale : ar_multiplier_of_scale(*a.scale);
-        } else if (a.inv_scale != NULL) {
-            factor = ar_multiplier_of_inv_scale(*a.inv_scale);
-        }
+    if (F >= CUDA_NONE || (format_of<F>::BLOCK != 0 && F != CUDA_NVFP4))
+        return 0.0f;
+    if (F != CUDA_NVFP4 && a.scale_ub != NULL) {
+        q.bound = *a.scale_ub;
+        q.bound = vf_is_nan(q.bound) ? vi_float(0x7f800000) : q.bound;
     }
-    return factor;
+    if (a.slots != 0) {
+        ar_quant changed = q; /* so that q itself can stay in registers */
+        const float factor = prepare_dynamic<F>(a, changed);
+        q.gs = changed.gs;
+        return factor;
+    }
+    if (F == CUDA_NVFP4)
+        q.gs = ar_second_level(*a.inv_scale);
+    else if (a.scale != NULL)
+        return a.divide ? *a.scale : ar_multiplier_of_scale(*a.scale);
+    else if (a.inv_scale != NULL)
+        return ar_multiplier_of_inv_scale(*a.inv_scale);
+    return 0.0f;
 }
 
 #endif

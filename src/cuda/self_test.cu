@@ -9,11 +9,19 @@ extern "C" {
 #include <cuda_runtime_api.h>
 
 /* What is compared; a count of differing inputs each. */
-enum { GATES, E4M3, E5M2, BF16, F16, F16_VALUE, RCP, DIVISION, TESTS };
+enum { GATES, E4M3, E5M2, BF16, F16, F16_VALUE, RCP, DIVISION, PRODUCT, E2M1, TESTS };
 
 static const char *const test_names[TESTS] = {
-    "activations of 16-bit gates", "e4m3 codes", "e5m2 codes", "bf16 codes", "f16 codes", "f16 values", "rcp~",
+    "activations of 16-bit gates",
+    "e4m3 codes",
+    "e5m2 codes",
+    "bf16 codes",
+    "f16 codes",
+    "f16 values",
+    "rcp~",
     "division by a scale",
+    "products for quotients",
+    "e2m1 codes",
 };
 
 DEV void differ(unsigned long long *counts, int test, bool different)
@@ -86,15 +94,42 @@ static __global__ void test_division(uint32_t seed, unsigned long long *counts)
         y = vi_float(vf_bits(y) & 0xffff0000u);
     if (vf_abs(y) <= FLT_MAX)
         differ(counts, DIVISION, vf_bits(cuda_div_by(y, s, vf_rcp(s))) != vf_bits(vf_div(y, s)));
-    /* codes of 16-bit values next to where they change */
-    const float boundary = vi_float((a & 0x80000000u) | (117 + (a >> 23 & 255) % 20) << 23 | (a & 0x780000));
-    y = vf_mul(boundary, s);
-    y = i & 1 ? ar_bf16_value(ar_bf16_code(y)) : vi_float((vf_bits(y) + (a & 0x1000)) & 0xffffe000u);
-    if (vf_abs(y) <= FLT_MAX && cuda_div_short(s)) {
-        const float q1 = cuda_div_by_short(y, s, vf_rcp_unit(s)), q2 = vf_div(y, s);
-        differ(counts, DIVISION, portable(q1, 3, -6, 448.0f, 8, 0x7f) != portable(q2, 3, -6, 448.0f, 8, 0x7f));
-        differ(counts, DIVISION, portable(q1, 2, -14, 57344.0f, 8, 0x7f) != portable(q2, 2, -14, 57344.0f, 8, 0x7f));
+}
+
+/* fp8 codes of y / s from products: every significand of a scale with every one of a 16-bit y, quotients from the least
+ * that has a code to those above the largest. */
+template <int DT> static __global__ void test_products(unsigned long long *counts)
+{
+    const float s = vi_float(0x3f800000u | (blockIdx.x * blockDim.x + threadIdx.x)); /* 2^23, from 1 to 2 */
+    const ar_quant q = {AR_TOKEN};
+    const scaling by = scaling_of<CUDA_E4M3>(q, s, 1.0f, true);
+    if (by.divide)
+        return;
+    const uint32_t step = DT == AR_BF16 ? 0x10000 : 0x2000;
+    for (int e = -18; e < 10; e++) {
+        if (blockIdx.y != (unsigned)(e & 3))
+            continue;
+        for (uint32_t m = 0; m < 0x800000; m += step) {
+            const float y = vi_float((uint32_t)(127 + e) << 23 | m);
+            const float p = vf_fma(y, by.by, vf_mul(y, by.low)), d = vf_div(y, s);
+            differ(counts, PRODUCT, ar_float_code(p, 8, 3, -6, 448.0f) != ar_float_code(d, 8, 3, -6, 448.0f));
+            differ(counts, PRODUCT, ar_float_code(p, 8, 2, -14, 57344.0f) != ar_float_code(d, 8, 2, -14, 57344.0f));
+        }
     }
+    const float zero = vf_fma(-0.0f, by.by, vf_mul(-0.0f, by.low));
+    differ(counts, PRODUCT, vf_bits(zero) != 0x80000000u);
+}
+
+/* Every number below 7. */
+static __global__ void test_e2m1(unsigned long long *counts)
+{
+    const uint32_t u = blockIdx.x * blockDim.x + threadIdx.x;
+    if (u >= 0x40e00000u)
+        return;
+    const float x = vi_float(u), v[8] = {x, -x, 0.0f, -0.0f, -x, 6.0f, x, -1.0f};
+    const uint32_t c = ar_float_code(x, 4, 1, 0, 6.0f), n = c | 8;
+    const uint32_t want = c | n << 4 | 0u << 8 | 8u << 12 | n << 16 | 7u << 20 | c << 24 | 10u << 28;
+    differ(counts, E2M1, code8_below_7(v, 1.0f).x != want);
 }
 
 extern "C" epiq_status epiqi_cuda_self_test(int rcp_unit, epiqi_text *text)
@@ -109,6 +144,9 @@ extern "C" epiq_status epiqi_cuda_self_test(int rcp_unit, epiqi_text *text)
             test_floats<<<1u << 20, 256>>>(part << 28, rcp_unit, counts);
         for (uint32_t part = 0; part < 4; part++)
             test_division<<<1u << 20, 256>>>(part, counts);
+        test_products<AR_BF16><<<dim3(1u << 15, 4), 256>>>(counts);
+        test_products<AR_F16><<<dim3(1u << 15, 4), 256>>>(counts);
+        test_e2m1<<<1u << 23, 256>>>(counts);
         error = cudaDeviceSynchronize();
     }
     epiq_status status = EPIQ_OK;
@@ -122,7 +160,8 @@ extern "C" epiq_status epiqi_cuda_self_test(int rcp_unit, epiqi_text *text)
             status = EPIQ_ERROR_SELF_TEST;
         }
     if (status == EPIQ_OK)
-        epiqi_print(text, "all 2^32 inputs of the conversions%s, 2^30 quotients, ", rcp_unit ? " and of rcp~" : "");
+        epiqi_print(text, "all 2^32 inputs of the conversions%s, all products for quotients, 2^30 quotients, ",
+                    rcp_unit ? " and of rcp~" : "");
     (void)cudaFree(counts);
     return status;
 }
