@@ -265,11 +265,11 @@ static epiq_status check_offered(epiqi_plan *plan, epiq_dtype scale_dtype, epiqi
 {
     const epiqi_format *f = plan->format;
     const char *format = word_of(f->format);
-    REQUIRE((f->grains & grain_bit(plan)) != 0, EPIQ_ERROR_UNSUPPORTED, "grain: %s is not offered with %s grain %s",
+    REQUIRE((f->grains & grain_bit(plan)) != 0, EPIQ_ERROR_UNSUPPORTED, "grain: %s is not offered with %sgrain %s",
             format,
             plan->grain != EPIQ_GRAIN_TENSOR ? ""
-            : plan->dynamic                  ? "a dynamic"
-                                             : "a static",
+            : plan->dynamic                  ? "a dynamic "
+                                             : "a static ",
             word_of(plan->grain));
     REQUIRE(layout_offered(f, plan->layout), EPIQ_ERROR_UNSUPPORTED, "layout: %s is not offered for %s",
             word_of(plan->layout), format);
@@ -372,8 +372,7 @@ static epiq_status check_output(const epiq_output *out, epiqi_plan *plan, epiqi_
                     word_of(plan->grain));
         plan->dynamic = plan->grain == EPIQ_GRAIN_TENSOR && !given;
     }
-    int ue8m0 = out->ue8m0 || out->layout == EPIQ_LAYOUT_PACKED_UE8M0;
-    REQUIRE(!ue8m0 || (fp8(f) && plan->grain == EPIQ_GRAIN_GROUP), EPIQ_ERROR_CONFLICT,
+    REQUIRE(!out->ue8m0 || (fp8(f) && plan->grain == EPIQ_GRAIN_GROUP), EPIQ_ERROR_CONFLICT,
             "ue8m0: has no effect with %s grain %s", format, word_of(plan->grain));
     REQUIRE(out->mx_round == 0 || mx(f), EPIQ_ERROR_CONFLICT, "mx_round: has no effect with %s", format);
     REQUIRE(out->mx_round != EPIQ_MX_ROUND_VLLM || f->format == EPIQ_FORMAT_MXFP4, EPIQ_ERROR_CONFLICT,
@@ -388,7 +387,7 @@ static epiq_status check_output(const epiq_output *out, epiqi_plan *plan, epiqi_
     REQUIRE(written || out->scale_stride == 0, EPIQ_ERROR_CONFLICT, "scale_stride: a static scale is not written");
     REQUIRE(written || out->scale_dtype == 0, EPIQ_ERROR_CONFLICT, "scale_dtype: a static scale is not written");
     TRY(check_scales(plan, out->group, out->layout, why));
-    plan->ue8m0 = ue8m0;
+    plan->ue8m0 = out->ue8m0 || plan->layout == EPIQ_LAYOUT_PACKED_UE8M0;
     plan->mx_round = out->mx_round != 0 ? out->mx_round : EPIQ_MX_ROUND_CEIL;
     plan->nvfp4 = out->nvfp4 != 0 ? out->nvfp4 : EPIQ_NVFP4_VLLM;
     plan->nan = out->nan != 0 ? out->nan : EPIQ_NAN_PROPAGATE;
