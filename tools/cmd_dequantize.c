@@ -87,9 +87,11 @@ int cmd_dequantize(options *o)
     if (one_scale && io_find(&file, "scale") && io_find(&file, "inv_scale"))
         fail(EXIT_UNUSABLE, "%s has both 'scale' and 'inv_scale'; one of them belongs to grain tensor", path);
     float *scale = NULL, *inv_scale = NULL;
-    if (nvfp4 || (one_scale && !io_find(&file, "scale")))
+    if (nvfp4 || (one_scale && !io_find(&file, "scale"))) {
         d.inv_scale = inv_scale = stored_scale(&file, path, "inv_scale");
-    else if (one_scale)
+        if (one_scale)
+            d.scale_dtype = 0; /* recorded, but none is stored */
+    } else if (one_scale)
         d.scale = scale = stored_scale(&file, path, "scale");
 
     epiq_exec exec = make_exec(o);

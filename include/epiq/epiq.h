@@ -331,7 +331,7 @@ typedef struct epiq_dequantize_args { // as in epiq_output and epiq_sizes where 
     const void *codes;        // as written to codes_out
     int64_t codes_row_stride; // bytes
     const void *scale;        // as written to scale_out, or one fp32 for grain tensor
-    int64_t scale_stride;     // bytes
+    int64_t scale_stride;     // bytes; not with grain tensor by inv_scale, as scale_dtype
     const float *inv_scale;   // nvfp4: required; grain tensor: instead of scale
     void *y_out;              // required, [rows, cols]
     int64_t y_row_stride;     // bytes

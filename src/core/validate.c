@@ -650,6 +650,10 @@ epiq_status epiqi_plan_dequantize(const epiq_dequantize_args *args, const epiq_e
             "inv_scale: has no effect with %s grain %s", word_of(f->format), word_of(plan->grain));
     REQUIRE(!tensor || args->scale == NULL || args->inv_scale == NULL, EPIQ_ERROR_CONFLICT,
             "scale and inv_scale: give one of them");
+    int stored = !tensor || args->inv_scale == NULL;
+    int64_t line;
+    REQUIRE(stored || args->scale_stride == 0, EPIQ_ERROR_CONFLICT, "scale_stride: inv_scale stands for the scale");
+    REQUIRE(stored || args->scale_dtype == 0, EPIQ_ERROR_CONFLICT, "scale_dtype: inv_scale stands for the scale");
     TRY(check_scales(plan, args->group, args->layout, why));
     TRY(check_exec_conflicts(exec, why));
     TRY(check_offered(plan, args->scale_dtype, why));
@@ -660,6 +664,8 @@ epiq_status epiqi_plan_dequantize(const epiq_dequantize_args *args, const epiq_e
     plan->rows = args->rows;
     plan->cols = args->cols;
     TRY(check_code_shape(plan, args->padded_cols, args->codes_row_stride, args->scale_stride, why));
+    if (tensor) /* a line of one scale, as epiq_output has it where the scale is computed */
+        TRY(check_stride(args->scale_stride, 4, 1, "scale_stride", &line, why));
     plan->codes.data = address(args->codes);
     plan->scales.data = tensor ? NULL : address(args->scale);
     plan->scale = tensor ? args->scale : NULL;

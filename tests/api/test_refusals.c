@@ -264,6 +264,10 @@ static const rule rules[] = {
          PTR(dequantize.inv_scale, MEM(INV_SCALE, 0))),
     RULE(DEQUANTIZE, E4M3_STATIC, ARGS, CONFLICT, "scale and inv_scale: give one",
          PTR(dequantize.scale, MEM(SCALE, 0))),
+    RULE(DEQUANTIZE, E4M3_STATIC, ARGS, CONFLICT, "scale_stride: inv_scale stands for the scale",
+         INT(dequantize.scale_stride, 4)),
+    RULE(DEQUANTIZE, INT8_STATIC, ARGS, CONFLICT, "scale_dtype: inv_scale stands for the scale",
+         INT(dequantize.scale_dtype, EPIQ_DTYPE_F32)),
     RULE(DEQUANTIZE, E4M3_TOKEN, ARGS, CONFLICT, "group: 64 has no effect", INT(dequantize.group, 64)),
     RULE(DEQUANTIZE, E4M3_STATIC, ARGS, CONFLICT, "group: 64 has no effect", INT(dequantize.group, 64)),
     RULE(DEQUANTIZE, E4M3_TOKEN, ARGS, CONFLICT, "layout: tile8x4 needs grain group, this is grain token",
@@ -299,6 +303,8 @@ static const rule rules[] = {
     RULE(DEQUANTIZE, NVFP4, ARGS, UNSUPPORTED, "layout: packed_ue8m0 is not offered for nvfp4",
          INT(dequantize.layout, EPIQ_LAYOUT_PACKED_UE8M0)),
     RULE(DEQUANTIZE, INT8_TOKEN, ARGS, UNSUPPORTED, "grain: int8", INT(dequantize.grain, EPIQ_GRAIN_GROUP)),
+    RULE(DEQUANTIZE, E4M3_DYNAMIC, ARGS, UNSUPPORTED, "scale_dtype: bf16; the scales stored here are f32",
+         INT(dequantize.scale_dtype, EPIQ_DTYPE_BF16)),
     RULE(DEQUANTIZE, E4M3_TOKEN, ARGS, UNSUPPORTED, "scale_dtype: i32; the scales stored here are f32",
          INT(dequantize.scale_dtype, EPIQ_DTYPE_I32)),
 
@@ -394,8 +400,12 @@ static const rule rules[] = {
             "scale_stride: 15 bytes is shorter than a row of 16 bytes", INT(out.scale_stride, 15)),
     RULE(DEQUANTIZE, ANY, ARGS, STRIDE, "codes_row_stride: -1 is", INT(dequantize.codes_row_stride, -1)),
     RULE(DEQUANTIZE, ANY, ARGS, STRIDE, "codes_row_stride: 31 bytes", INT(dequantize.codes_row_stride, 31)),
-    RULE(DEQUANTIZE, ANY, ARGS, STRIDE, "scale_stride: -1 is", INT(dequantize.scale_stride, -1)),
+    RULE(DEQUANTIZE, E4M3_TOKEN, ARGS, STRIDE, "scale_stride: -1 is", INT(dequantize.scale_stride, -1)),
     RULE(DEQUANTIZE, E4M3_TOKEN, ARGS, STRIDE, "scale_stride: 2 bytes", INT(dequantize.scale_stride, 2)),
+    RULE(DEQUANTIZE, E4M3_DYNAMIC, ARGS, STRIDE, "scale_stride: 3 bytes is shorter than a row of 4 bytes",
+         INT(dequantize.scale_stride, 3)),
+    RULE(QUANTIZERS, E4M3_DYNAMIC, OUT, STRIDE, "scale_stride: 3 bytes is shorter than a row of 4 bytes",
+         INT(out.scale_stride, 3)),
     RULE_IF(LIST(INT(dequantize.layout, EPIQ_LAYOUT_TILE128X4)), DEQUANTIZE, NVFP4, ARGS, STRIDE,
             "scale_stride: 4; tiles have none", INT(dequantize.scale_stride, 4)),
     RULE(DEQUANTIZE, ANY, ARGS, STRIDE, "y_row_stride: -128 is", INT(dequantize.y_row_stride, -128)),
@@ -614,7 +624,8 @@ static const char *const meaning_changes[][2] = {
     {"cols: unknown", " bytes"}, /* a row of unknown length */
     {"cols: unknown", "is not a multiple of"},
     {"cols: unknown", "padded_cols: 63 is less"},
-    {"scale and inv_scale: give one", "scale and inv_scale: NULL"}, /* one is left */
+    {"scale and inv_scale: give one", "scale and inv_scale: NULL"},  /* one is left */
+    {"inv_scale stands for the scale", "scale and inv_scale: NULL"}, /* it does not */
     {"rows: unknown", "bytes times 3 rows"},
     {"rows: unknown", "scale_stride: "}, /* lines of rows */
 };
