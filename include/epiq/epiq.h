@@ -44,8 +44,8 @@
  *           the field is required and 0 is refused (format, x.dtype, eps). No enum uses 0 for a choice.
  * Growth    Set struct_size to sizeof the struct. Later versions only append fields whose 0 means "as before": the
  *           library reads a shorter, older struct as if zeros followed, and accepts a longer one while the part that
- *           it does not know is zero (else EPIQ_ERROR_STRUCT). `reserved` is 0. No struct has padding; epiq_matrix
- *           never grows. Values of enums are never changed or reused.
+ *           it does not know is zero (else EPIQ_ERROR_STRUCT). No struct has more than 4096 bytes. `reserved` is 0.
+ *           No struct has padding; epiq_matrix never grows. Values of enums are never changed or reused.
  * Memory    The caller owns and allocates everything. The structs are host memory, read only during the call. Every
  *           other pointer in args and out, single fp32 scales included, is memory of the backend: host memory for the
  *           CPU backends; for cuda, memory that the device can reach, read and written when the stream gets there. A

@@ -28,7 +28,7 @@ static epiq_status answer(epiq_status status, const epiqi_plan *plan, epiq_sizes
 {
     if (status == EPIQ_ERROR_STRUCT || sizes == NULL)
         return status;
-    if (sizes->struct_size < sizeof *sizes)
+    if (sizes->struct_size < sizeof *sizes || sizes->struct_size > EPIQI_MAX_STRUCT)
         return EPIQ_ERROR_STRUCT;
     if (status == EPIQ_OK)
         epiqi_plan_sizes(plan, sizes);

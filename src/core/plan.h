@@ -13,6 +13,9 @@ typedef enum epiqi_op { EPIQI_ACT_MUL, EPIQI_RMS_NORM, EPIQI_QUANTIZE, EPIQI_DEQ
 /* Bytes that cuda needs where a value of the whole tensor is computed first: one float a block. */
 enum { EPIQI_CUDA_WORKSPACE = 4 * 2048 };
 
+/* Bytes that any struct of epiq.h may have: a struct_size that was never set reaches no further. */
+enum { EPIQI_MAX_STRUCT = 4096 };
+
 /* One matrix in memory. data is const in spirit for inputs. */
 typedef struct epiqi_rows_at {
     unsigned char *data; /* NULL: absent */

@@ -82,6 +82,8 @@ static epiq_status check_struct(const void *data, size_t known, const char *name
     REQUIRE(size != 0, EPIQ_ERROR_STRUCT, "%s.struct_size: 0; set it to sizeof the struct", name);
     REQUIRE(size >= known, EPIQ_ERROR_STRUCT, "%s.struct_size: %u, but the oldest struct has %zu bytes", name, size,
             known);
+    REQUIRE(size <= EPIQI_MAX_STRUCT, EPIQ_ERROR_STRUCT, "%s.struct_size: %u; no struct has more than %d bytes", name,
+            size, EPIQI_MAX_STRUCT);
     const unsigned char *bytes = data;
     for (size_t i = known; i < size; i++)
         REQUIRE(bytes[i] == 0, EPIQ_ERROR_STRUCT,

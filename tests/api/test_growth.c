@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "call_fixture.h"
 
-enum { TAIL = 256 };
+enum { TAIL = 256, LARGEST = 4096 };
 
 /* The structs that a caller passes in, each of its first release: its last field ends it. */
 typedef enum passed { ARGS, OUT, EXEC, PASSED } passed;
@@ -23,7 +23,7 @@ static size_t first_size(operation op, passed which)
 
 /* A call whose structs have room behind them. */
 typedef struct room {
-    _Alignas(8) unsigned char args[256 + TAIL], out[256 + TAIL], exec[256 + TAIL];
+    _Alignas(8) unsigned char args[LARGEST], out[LARGEST], exec[LARGEST];
     operation op;
 } room;
 
@@ -165,16 +165,23 @@ static void test_a_shorter_struct_is_refused(void **state)
     for_each_struct(shorter);
 }
 
-/* A struct_size that was never set: the first set byte behind the struct refuses it, nothing is read beyond. */
+/* A struct_size that was never set: refused by itself, nothing behind 4096 bytes is read or written. */
 static void garbage(room *r, passed which, size_t size)
 {
-    char text[2048];
-    struct_of(r, which)[size] = 1;
-    static const uint32_t sizes[] = {0x1000, 0x10000, 0x7fffffff, 0x80000000, 0xcccccccc, 0xffffffff};
+    char text[2048], expected[64];
+    static const uint32_t sizes[] = {LARGEST + 1, 0x10000, 0x7fffffff, 0x80000000, 0xcccccccc, 0xffffffff};
     for (size_t i = 0; i < COUNT(sizes); i++) {
         set_size(r, which, sizes[i]);
         assert_int_equal(ask(r, text, sizeof text), EPIQ_ERROR_STRUCT);
+        snprintf(expected, sizeof expected, "%s.struct_size: %u;", names[which], (unsigned)sizes[i]);
+        assert_memory_equal(text, expected, strlen(expected));
     }
+    set_size(r, which, LARGEST);
+    assert_int_equal(ask(r, text, sizeof text), EPIQ_OK);
+    struct_of(r, which)[LARGEST - 1] = 1;
+    assert_int_equal(ask(r, text, sizeof text), EPIQ_ERROR_STRUCT);
+    struct_of(r, which)[size] = 1;
+    assert_int_equal(ask(r, text, sizeof text), EPIQ_ERROR_STRUCT);
 }
 
 static void test_a_garbage_size_is_refused(void **state)

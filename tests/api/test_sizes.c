@@ -728,10 +728,11 @@ static void test_growth(void **state)
             for (size_t i = sizeof(epiq_sizes); i < sizeof big; i++)
                 assert_int_equal(big.bytes[i], i < sizeof(epiq_sizes) + extra ? 0 : 0xee);
         }
-        static const uint32_t small[] = {0, 1, 4, 64, sizeof(epiq_sizes) - 8, sizeof(epiq_sizes) - 1};
-        for (size_t i = 0; i < COUNT(small); i++) {
+        static const uint32_t wrong[] = {
+            0, 1, 4, 64, sizeof(epiq_sizes) - 8, sizeof(epiq_sizes) - 1, 4097, 0x10000, 0xcccccccc, 0xffffffff};
+        for (size_t i = 0; i < COUNT(wrong); i++) {
             memset(&big, 0xee, sizeof big);
-            big.sizes.struct_size = small[i];
+            big.sizes.struct_size = wrong[i];
             untouched = big;
             assert_int_equal(call_check(&c, &big.sizes), EPIQ_ERROR_STRUCT);
             assert_memory_equal(&big, &untouched, sizeof big);
