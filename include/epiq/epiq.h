@@ -66,8 +66,8 @@
  *           calls do so with the current device, work on the given stream alone, and can be captured.
  * Errors    A status other than EPIQ_OK and below 60 means: nothing was launched or written. A parameter takes effect
  *           or the call is refused. rows == 0 is EPIQ_OK: arguments are checked, nothing is launched or written (not
- *           even a scale or padding), and no buffer is required. doc/spec.md lists the rules in the order in which
- *           they are checked; the first that fails gives the status.
+ *           even a scale or padding), no buffer is required and no backend is asked. doc/spec.md lists the rules in
+ *           the order in which they are checked; the first that fails gives the status.
  */
 #ifndef EPIQ_H
 #define EPIQ_H

@@ -9,18 +9,18 @@ static epiq_status run(epiq_status status, epiqi_plan *plan, uint64_t caller)
     if (status != EPIQ_OK)
         return status;
     status = epiqi_plan_buffers(plan, NULL);
-    if (status != EPIQ_OK)
+    if (status != EPIQ_OK || plan->rows == 0) /* nothing runs, so no backend or driver is asked */
         return status;
 #ifdef EPIQ_HAVE_CUDA
     if (plan->exec->backend == EPIQ_BACKEND_CUDA)
-        return plan->rows == 0 ? EPIQ_OK : epiqi_cuda_run(plan);
+        return epiqi_cuda_run(plan);
 #endif
     plan->backend = plan->exec->backend != 0 ? plan->exec->backend : epiqi_default_backend();
     status = epiqi_usable(plan->backend, NULL);
     if (status != EPIQ_OK)
         return status;
     plan->caller_fp_state = caller;
-    return plan->rows == 0 ? EPIQ_OK : epiqi_cpu_run(plan);
+    return epiqi_cpu_run(plan);
 }
 
 /* The answer of a check. Its own struct is looked at first, as every struct is. */

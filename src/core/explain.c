@@ -121,7 +121,7 @@ static void print_quantizer(epiqi_text *t, const epiqi_plan *p)
 /* What a call would be refused for: first, so that it is not cut off behind the description. */
 static void print_missing(epiqi_text *t, const epiqi_plan *plan)
 {
-    if (plan->rows == EPIQ_UNKNOWN || plan->cols == EPIQ_UNKNOWN)
+    if (plan->rows == EPIQ_UNKNOWN || plan->cols == EPIQ_UNKNOWN || plan->rows == 0)
         return;
     char reason[256] = "";
     epiqi_text r = {reason, sizeof reason, 0};
