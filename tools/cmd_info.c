@@ -73,6 +73,7 @@ static epiq_status explain_dequantize(call *c, const options *o, char *text, siz
     d.padded_cols = o->out.padded_cols;
     d.y_dtype = o->dtype;
     d.codes = mark(0);
+    d.scale_stride = o->out.scale_stride;
     d.scale = c->out.scale || !c->out.inv_scale || d.format == EPIQ_FORMAT_NVFP4 ? mark(1) : NULL;
     d.inv_scale = c->out.inv_scale;
     d.y_out = mark(2);

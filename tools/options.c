@@ -78,6 +78,10 @@ static const option table[] = {
     {"nan", 0, WORD, AT(out.nan), QUANT | TWINS, QUANT, "nan", 0, 0, "what NaN becomes (propagate):"},
     {"padded-cols", 0, INT64, AT(out.padded_cols), QUANT | TWINS, 0, "N", 1, COLS_MAX,
      "codes and scales cover N columns, those beyond y as zeros"},
+    {"pad-rows", 0, WORD, AT(out.pad_rows), TWINS, QUANT, "pad_rows", 0, 0,
+     "rows that the layout of the scales has beyond those of y (zero):"},
+    {"scale-stride", 0, INT64, AT(out.scale_stride), EXPLAIN, QUANT | DEQUANTIZE, "BYTES", 1, INT64_MAX,
+     "between the lines of the stored scales (dense)"},
     {"y", 'y', FLAG, AT(y), ACT_MUL | RMS_NORM | TWINS, ACT_MUL | RMS_NORM, NULL, 0, 0, "write y too"},
     {"residual-out", 0, FLAG, AT(residual_out), RMS_NORM | TWINS, RMS_NORM, NULL, 0, 0,
      "write input + residual too, as `residual`"},
@@ -290,6 +294,12 @@ static int operation_of(int command, const char *word)
     fail(EXIT_UNUSABLE, "there is no operation '%s'; the nearest is %s", word, nearest_name(name, names, count));
 }
 
+/* Whether the quantizer alone takes it. */
+static bool of_quantizer(const option *opt)
+{
+    return opt->commands == (QUANT | TWINS) || (opt->offset >= AT(out) && opt->offset < AT(out) + sizeof(epiq_output));
+}
+
 void options_read(options *o, int command, const char *name, int argc, char **argv)
 {
     uint64_t given = 0;
@@ -324,8 +334,8 @@ void options_read(options *o, int command, const char *name, int argc, char **ar
                                 : "name the input, FILE[:NAME]");
     if ((command & (QUANT | DEQUANTIZE)) && o->output == NULL)
         fail(EXIT_UNUSABLE, "%s: say where to write: -o FILE.safetensors", name);
-    for (int i = 0; i < COUNT; i++) /* what the quantizer alone takes */
-        if (o->plain && (given >> i & 1) && table[i].commands == (QUANT | TWINS) && table[i].offset != AT(out.format))
+    for (int i = 0; i < COUNT; i++)
+        if (o->plain && (given >> i & 1) && of_quantizer(&table[i]) && table[i].offset != AT(out.format))
             fail(EXIT_UNUSABLE, "--%s has no effect with --format none", table[i].name);
     if (command & TWINS) {
         o->operation = o->positional ? operation_of(command, o->positional) : 0;

@@ -712,6 +712,28 @@ class Reports(Case):
         self.assertNotIn("refused", text)
         text = self.ok("explain", "quantize", "--format", "e4m3", "--grain", "tensor", "--rows", 4, "--cols", 8)
         self.assertNotIn("refused", text)
+        group = ["explain", "quantize", "--format", "e4m3", "--grain", "group", "--rows", 5, "--cols", 256]
+        for layout, line, lines in (("row", 8, 5), ("col", 20, 2), ("col_aligned", 32, 2), ("packed_ue8m0", 32, 1)):
+            for stride in (line, 100):
+                text = self.ok(*group, "--layout", layout, "--scale-stride", stride)
+                self.assertRegex(text, rf"(?m)^  scales +{(lines - 1) * stride + line} bytes$")
+            self.refused(*group, "--layout", layout, "--scale-stride", line - 1, says=f"{line - 1} bytes is shorter")
+            text = self.ok(*group, "--layout", layout, "--pad-rows", "keep")
+            self.assertEqual("padding rows not written" in text, layout in ("col_aligned", "packed_ue8m0"))
+            self.assertNotIn("not written", self.ok(*group, "--layout", layout, "--pad-rows=zero"))
+        back = ["explain", "dequantize", "--format", "e4m3", "--grain", "token", "--rows", 3, "--cols", 8]
+        self.assertRegex(self.ok(*back, "--scale-stride", 12), r"(?m)^  scales +28 bytes$")
+        self.refused(*back, "--scale-stride", "3", says="scale_stride: 3 bytes is shorter")
+        self.refused("explain", "quantize", "--format", "nvfp4", "--layout", "tile8x4", "--scale-stride", "32",
+                     says="scale_stride")
+        self.refused("explain", "act-mul", "--format", "none", "--pad-rows", "keep", says="no effect")
+        self.refused("explain", "act-mul", "--format", "none", "--scale-stride", "4", says="no effect")
+        self.refused("explain", "dequantize", "--format", "nvfp4", "--pad-rows", "keep", says="no option")
+        self.refused("explain", "layout", "--format", "e4m3", "--scale-stride", "4", says="no option")
+        self.refused("quantize", self.input(), "-o", self.path("new"), "--format", "e4m3", "--pad-rows", "keep",
+                     says="no option")  # a new file has nothing to keep
+        self.ok("bench", "quantize", "--rows", 2, "--cols", 64, "--format", "nvfp4", "--layout", "tile8x4",
+                "--pad-rows", "keep")
         self.refused("explain", "quantize", "--format", "e4m3", "--layout", "tile128x4", says="layout")
         self.refused("explain", "quantize", "--format", "nvfp4", "--cols", 17, says="17")
         self.refused("explain", "quantize", "--format", "e4m3", "--dtype", "i32", says="dtype")
