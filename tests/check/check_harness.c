@@ -1085,10 +1085,10 @@ void check_count(int64_t bytes)
 
 const epiq_backend *check_backends(size_t *count)
 {
-    static epiq_backend usable[4];
+    static epiq_backend usable[EPIQ_BACKEND_CUDA - EPIQ_BACKEND_C];
     static size_t found;
     if (found == 0)
-        for (int b = EPIQ_BACKEND_C; b <= EPIQ_BACKEND_NEON; b++)
+        for (int b = EPIQ_BACKEND_C; b < EPIQ_BACKEND_CUDA; b++)
             if (epiq_backend_usable((epiq_backend)b, 0, NULL, 0) == EPIQ_OK)
                 usable[found++] = (epiq_backend)b;
     *count = found;
@@ -1162,13 +1162,22 @@ enum { MAX_QUANTIZERS = 1024 };
 static combination quantizers[MAX_QUANTIZERS];
 static size_t quantizers_count;
 
+int64_t check_last(const char *kind)
+{
+    int32_t last = epiq_value(kind, NULL);
+    assert_true(last > 0);
+    while (epiq_word(last + 1) != NULL)
+        last++;
+    return last;
+}
+
 /* Both NaN policies, and both ways with padding rows where the layout has any. */
 static void add_quantizer(combination q)
 {
     int padded = q.layout == EPIQ_LAYOUT_COL_ALIGNED || q.layout == EPIQ_LAYOUT_PACKED_UE8M0 ||
                  q.layout == EPIQ_LAYOUT_TILE128X4 || q.layout == EPIQ_LAYOUT_TILE8X4;
-    for (int nan = EPIQ_NAN_PROPAGATE; nan <= EPIQ_NAN_SATURATE; nan++)
-        for (int pad = EPIQ_PAD_ROWS_ZERO; pad <= (padded ? EPIQ_PAD_ROWS_KEEP : EPIQ_PAD_ROWS_ZERO); pad++) {
+    for (int nan = EPIQ_NAN_PROPAGATE; nan <= check_last("nan"); nan++)
+        for (int pad = EPIQ_PAD_ROWS_ZERO; pad <= (padded ? check_last("pad_rows") : EPIQ_PAD_ROWS_ZERO); pad++) {
             q.nan = nan;
             q.pad_rows = pad;
             assert_true(quantizers_count < MAX_QUANTIZERS);
@@ -1189,7 +1198,7 @@ static void add_element_format(epiq_format format)
     q.bounded = 0;
     q.grain = EPIQ_GRAIN_GROUP;
     for (q.group = 16; q.group <= 128; q.group *= 2)
-        for (q.layout = EPIQ_LAYOUT_ROW; q.layout <= EPIQ_LAYOUT_TILE8X4; q.layout++)
+        for (q.layout = EPIQ_LAYOUT_ROW; q.layout <= check_last("layout"); q.layout++)
             for (q.ue8m0 = 0; q.ue8m0 <= fp8; q.ue8m0++)
                 if (q.layout != EPIQ_LAYOUT_PACKED_UE8M0 || q.ue8m0)
                     add_quantizer(q);
@@ -1198,17 +1207,17 @@ static void add_element_format(epiq_format format)
 static void add_block_format(epiq_format format)
 {
     combination q = {.format = format, .grain = EPIQ_GRAIN_GROUP, .group = block_of(format)};
-    for (q.layout = EPIQ_LAYOUT_ROW; q.layout <= EPIQ_LAYOUT_TILE8X4; q.layout++) {
+    for (q.layout = EPIQ_LAYOUT_ROW; q.layout <= check_last("layout"); q.layout++) {
         if (q.layout == EPIQ_LAYOUT_PACKED_UE8M0) /* contradicts a block format */
             continue;
         q.level = LEVEL_NONE;
         if (format != EPIQ_FORMAT_NVFP4) {
-            int last = format == EPIQ_FORMAT_MXFP4 ? EPIQ_MX_ROUND_VLLM : EPIQ_MX_ROUND_FLOOR;
+            int64_t last = format == EPIQ_FORMAT_MXFP4 ? check_last("mx_round") : EPIQ_MX_ROUND_FLOOR;
             for (q.mx_round = EPIQ_MX_ROUND_CEIL; q.mx_round <= last; q.mx_round++)
                 add_quantizer(q);
             continue;
         }
-        for (q.nvfp4 = EPIQ_NVFP4_VLLM; q.nvfp4 <= EPIQ_NVFP4_IEEE; q.nvfp4++)
+        for (q.nvfp4 = EPIQ_NVFP4_VLLM; q.nvfp4 <= check_last("nvfp4"); q.nvfp4++)
             for (q.level = LEVEL_INV_SCALE; q.level <= LEVEL_COMPUTED; q.level++)
                 add_quantizer(q);
     }
@@ -1260,12 +1269,18 @@ static float random_scale(rng *r)
     return rng_float(r, 0.5f, 2.0f) * ldexpf(1.0f, (int)rng_below(r, 24) - 12);
 }
 
+static int64_t rng_word(rng *r, const char *kind)
+{
+    int64_t start = epiq_value(kind, NULL);
+    return start + 1 + rng_below(r, check_last(kind) - start);
+}
+
 static void random_act_mul(combination *c, rng *r)
 {
-    c->act = rng_below(r, 2) ? EPIQ_ACT_SILU : EPIQ_ACT_SILU + rng_below(r, 6);
-    c->order = EPIQ_ORDER_GATE_UP + rng_below(r, 5);
+    c->act = rng_below(r, 2) ? EPIQ_ACT_SILU : rng_word(r, "act");
+    c->order = rng_word(r, "order");
     c->chain = rng_from(r, (const int64_t[]){EPIQ_CHAIN_VLLM, EPIQ_CHAIN_FLASHINFER, EPIQ_CHAIN_DIRECT}, 3);
-    c->round = rng_below(r, 3) ? 0 : EPIQ_ROUND_NONE + rng_below(r, 3);
+    c->round = rng_below(r, 3) ? 0 : rng_word(r, "act_round");
     if (c->act == EPIQ_ACT_SILU && rng_below(r, 3) == 0)
         c->alpha = rng_below(r, 2) ? 1.702f : 0.5f;
     static const float limits[] = {7.0f, 0.75f, 100.0f, 1e-3f, FLT_MAX};
@@ -1284,9 +1299,9 @@ static void random_rms_norm(combination *c, rng *r)
     static const float eps[] = {1e-6f, 1e-5f, 1e-12f, 1.0f, 0x1p-149f, 1e30f};
     static const float bias[] = {1.0f, 1.0f, -0.25f, 1e-3f};
     c->eps = eps[rng_below(r, 4) ? rng_below(r, 2) : rng_below(r, (int64_t)COUNT(eps))];
-    c->chain = EPIQ_CHAIN_VLLM + rng_below(r, 4);
-    c->sum_round = rng_below(r, 3) ? 0 : EPIQ_SUM_ROUND_FP32 + rng_below(r, 2);
-    c->round = rng_below(r, 3) ? 0 : EPIQ_ROUND_NONE + rng_below(r, 3);
+    c->chain = rng_word(r, "chain");
+    c->sum_round = rng_below(r, 3) ? 0 : rng_word(r, "sum_round");
+    c->round = rng_below(r, 3) ? 0 : rng_word(r, "act_round");
     c->weight_dtype = rng_from(r, (const int64_t[]){0, c->dtype, EPIQ_DTYPE_F32}, 3);
     c->weight_bias = rng_below(r, 2) ? 0 : bias[rng_below(r, (int64_t)COUNT(bias))];
     c->residual = rng_below(r, 4);
@@ -1318,7 +1333,7 @@ combination random_combination(rng *r, int op)
         random_rms_norm(&c, r);
     size_t count;
     const combination *list = check_quantizers(&count), *q;
-    int64_t format = EPIQ_FORMAT_E4M3 + rng_below(r, 6);
+    int64_t format = list[0].format + rng_below(r, list[count - 1].format - list[0].format + 1);
     do
         q = &list[rng_below(r, (int64_t)count)];
     while (q->format != format || (!header_offers(q) && rng_below(r, 16) != 0));

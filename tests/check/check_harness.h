@@ -198,6 +198,7 @@ const combination *check_quantizers(size_t *count); /* all that epiq.h describes
 combination with_quantizer(combination base, const combination *quantizer);
 int64_t block_of(int64_t format); /* columns of a block of fixed size, or 1 */
 int header_offers(const combination *c);
+int64_t check_last(const char *kind); /* of epiq_value: its last value, which follows the first without a hole */
 extern const epiq_dtype check_dtypes[3];
 extern const float check_scales[]; /* special and ordinary values of scale, inv_scale and scale_ub */
 extern const size_t check_scales_count;

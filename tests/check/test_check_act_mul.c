@@ -17,8 +17,8 @@ static void every_operation(void **state)
     static const float alphas[] = {0, 1, 1.702f};
     rng r = {201};
     for (int dtype = 0; dtype < 3; dtype++)
-        for (int act = EPIQ_ACT_SILU; act <= EPIQ_ACT_IDENTITY; act++)
-            for (int order = EPIQ_ORDER_GATE_UP; order <= EPIQ_ORDER_UNGATED; order++)
+        for (int act = EPIQ_ACT_SILU; act <= check_last("act"); act++)
+            for (int order = EPIQ_ORDER_GATE_UP; order <= check_last("order"); order++)
                 for (int rounding = 0; rounding < 6; rounding++) /* of a chain, or named beside another chain */
                     for (size_t limit = 0; limit < COUNT(limits); limit++)
                         for (size_t offset = 0; offset < (order == EPIQ_ORDER_UNGATED ? 1 : COUNT(offsets)); offset++)
@@ -58,7 +58,7 @@ static void extreme_parameters(void **state)
     static const float offsets[] = {FLT_MAX, -FLT_MAX, 0x1p-149f, -1.0f};
     rng r = {202};
     for (int dtype = 0; dtype < 3; dtype++)
-        for (int order = EPIQ_ORDER_GATE_UP; order <= EPIQ_ORDER_UNGATED; order++)
+        for (int order = EPIQ_ORDER_GATE_UP; order <= check_last("order"); order++)
             for (int i = 0; i < 20; i++)
                 for (size_t chain = 0; chain < COUNT(chains); chain++) {
                     combination c = {.op = OP_ACT_MUL,
@@ -86,7 +86,7 @@ static void every_gate(void **state)
 {
     (void)state;
     for (int dtype = 0; dtype < 3; dtype++)
-        for (int act = EPIQ_ACT_SILU; act <= EPIQ_ACT_IDENTITY; act++)
+        for (int act = EPIQ_ACT_SILU; act <= check_last("act"); act++)
             for (int unrounded = 0; unrounded < 2; unrounded++) {
                 combination c = {.op = OP_ACT_MUL,
                                  .dtype = check_dtypes[dtype],

@@ -10,7 +10,7 @@ static void every_operation(void **state)
     rng r = {301};
     for (int dtype = 0; dtype < 3; dtype++)
         for (int weight = 0; weight < 3; weight++)
-            for (int chain = EPIQ_CHAIN_VLLM; chain <= EPIQ_CHAIN_DIRECT; chain++)
+            for (int chain = EPIQ_CHAIN_VLLM; chain <= check_last("chain"); chain++)
                 for (int sum = 0; sum < 3; sum++)
                     for (int round = 0; round < 4; round++)
                         for (size_t bias = 0; bias < COUNT(biases); bias++)
@@ -79,7 +79,7 @@ static void every_quantizer(void **state)
     const combination *list = check_quantizers(&count);
     for (size_t i = 0; i < count; i++)
         for (int dtype = 0; dtype < 3; dtype++)
-            for (int chain = EPIQ_CHAIN_VLLM; chain <= EPIQ_CHAIN_DIRECT; chain++) {
+            for (int chain = EPIQ_CHAIN_VLLM; chain <= check_last("chain"); chain++) {
                 combination c = {.op = OP_RMS_NORM,
                                  .dtype = check_dtypes[dtype],
                                  .rows = 3,
