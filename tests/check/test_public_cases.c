@@ -2,26 +2,23 @@
  * hand from doc/spec.md.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The numbers name rows of a list: S0x special values, S1x zero and tiny amax, S2x rounding, S3x scale conventions, S4x
- * layout and padding, S6x strides and aliasing, S7x dtypes and weights, S8x activations. A case whose format this
- * version does not offer is skipped. */
-#include "oracle/oracle.h"
+ * The numbers name rows of the table in doc/testing.md: S0x special values, S1x zero and tiny amax, S2x rounding, S3x
+ * scale conventions, S4x layout and padding, S6x strides and aliasing, S7x dtypes and weights, S8x activations. Each
+ * runs on every backend that is usable here. A case whose format this version does not offer is skipped. */
+#include "check_harness.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 #define F32 EPIQ_DTYPE_F32
 #define F16 EPIQ_DTYPE_F16
 #define BF16 EPIQ_DTYPE_BF16
 
 /* ---- Small change ---- */
+
+static epiq_exec where = {.struct_size = sizeof where}; /* the backend that the tests run on */
 
 static uint8_t codes[1 << 18];
 static uint8_t scales[1 << 16];
@@ -78,7 +75,7 @@ static void must_be_ok(epiq_status status)
 static void quantize(epiq_dtype dtype, const void *x, int64_t rows, int64_t cols, const epiq_output *o)
 {
     epiq_quantize_args a = {.struct_size = sizeof a, .x = matrix(dtype, x, rows, cols)};
-    must_be_ok(epiq_quantize(&a, o, NULL));
+    must_be_ok(epiq_quantize(&a, o, &where));
 }
 
 static epiq_act_mul_args act_mul_args(epiq_dtype dtype, const void *x, int64_t rows, int64_t cols)
@@ -185,7 +182,7 @@ static void special_group(const epiq_output *propagate)
     }
     epiq_act_mul_args a = act_mul_args(F32, row, 1, 256);
     a.act = EPIQ_ACT_IDENTITY;
-    must_be_ok(epiq_act_mul(&a, propagate, NULL));
+    must_be_ok(epiq_act_mul(&a, propagate, &where));
     expect(codes, "7f 7e fe 00 80 00 00");
     expect_bits(scale_at(0), 0x7b124924);
 }
@@ -267,7 +264,7 @@ static void S05_sign_of_zero_e4m3(void **state)
                               .scale = &one,
                               .y_out = y,
                               .y_dtype = F32};
-    must_be_ok(epiq_dequantize(&d, NULL));
+    must_be_ok(epiq_dequantize(&d, &where));
     expect_bits(y[0], 0x80000000);
     expect_bits(y[2], 0x00000000);
     expect_bits(y[4], 0xbb000000); /* -2^-9 */
@@ -290,7 +287,7 @@ static void S05_sign_of_zero_e2m1(void **state)
                               .inv_scale = &one,
                               .y_out = y,
                               .y_dtype = F32};
-    must_be_ok(epiq_dequantize(&d, NULL));
+    must_be_ok(epiq_dequantize(&d, &where));
     expect_bits(y[0], 0x80000000);
     expect_bits(y[2], 0x00000000);
     expect_bits(y[7], 0xbf000000); /* -0.5 */
@@ -345,6 +342,35 @@ static void S07_largest_number_of_the_format(void **state)
     expect_bits(scale_at(0), 0x3f800000);
 }
 
+/* Values near 1e-23: codes are finite, and the scale is a normal number, the smallest that its rule allows. */
+static void S08_smallest_scales(void **state)
+{
+    (void)state;
+    float x[128] = {1e-23f, -1e-23f, 0, -0.0f, 5e-24f};
+    epiq_output o = output(EPIQ_FORMAT_E4M3);
+    o.grain = EPIQ_GRAIN_GROUP;
+    quantize(F32, x, 1, 128, &o);
+    expect(codes, "00 80 00 80 00 00");
+    expect_bits(scale_at(0), 0x2a7b5123); /* 1e-10 / 448 */
+    o = output(EPIQ_FORMAT_E4M3);
+    quantize(F32, x, 1, 128, &o);
+    expect(codes, "00 80 00 80 00 00");
+    expect_bits(scale_at(0), 0x36924925); /* 1 / (448 * 512) */
+    o = output(EPIQ_FORMAT_E4M3);
+    o.grain = EPIQ_GRAIN_TENSOR;
+    quantize(F32, x, 1, 128, &o);
+    expect(codes, "7e fe 00 80 76 00");
+    expect_bits(scale_at(0), oracle_bits(1e-23f / 448.0f));
+    o = output(EPIQ_FORMAT_MXFP8);
+    quantize(F32, x, 1, 128, &o);
+    expect(codes, "7c fc 00 80 74 00"); /* 1e-23 * 2^85 = 386.9, rounds to 384 */
+    expect(scales, "2a 00 00 00");      /* 2^-85; a block of zeros has the smallest, 2^-127 */
+    o = by_inv_scale(EPIQ_FORMAT_NVFP4, &one);
+    quantize(F32, x, 1, 128, &o);
+    expect(codes, "80 80 00 00");
+    expect_all(scales, 8, 0);
+}
+
 static void S09_nan_through_the_activation(void **state)
 {
     (void)state;
@@ -353,11 +379,11 @@ static void S09_nan_through_the_activation(void **state)
     uint16_t y[4];
     a.y_out = y;
     epiq_output o = by_scale(EPIQ_FORMAT_E4M3, &one);
-    must_be_ok(epiq_act_mul(&a, &o, NULL));
+    must_be_ok(epiq_act_mul(&a, &o, &where));
     expect(codes, "7f 80 7f 34"); /* silu(-Inf) is -0; silu(1) 0.73 */
     expect(y, "ff 7f 00 80 ff 7f 3b 3f");
     o.nan = EPIQ_NAN_SATURATE;
-    must_be_ok(epiq_act_mul(&a, &o, NULL));
+    must_be_ok(epiq_act_mul(&a, &o, &where));
     expect(codes, "7e 80 7e 34");
 }
 
@@ -375,7 +401,7 @@ static void dequantized_zeros(epiq_grain grain, const float *scale)
                               .scale = scale,
                               .y_out = y,
                               .y_dtype = F32};
-    must_be_ok(epiq_dequantize(&d, NULL));
+    must_be_ok(epiq_dequantize(&d, &where));
     expect_all((uint8_t *)y, sizeof y, 0);
 }
 
@@ -610,17 +636,17 @@ static void two_kernels(epiq_output o, int64_t h)
     for (int chain = EPIQ_CHAIN_VLLM; chain <= EPIQ_CHAIN_FLASHINFER; chain++) {
         a.chain = (epiq_chain)chain;
         a.y_out = NULL;
-        must_be_ok(epiq_act_mul(&a, &o, NULL));
+        must_be_ok(epiq_act_mul(&a, &o, &where));
         memcpy(fused, codes, (size_t)z.codes_bytes);
         memcpy(fused_scales, scales, (size_t)z.scale_bytes);
         a.y_out = y;
-        must_be_ok(epiq_act_mul(&a, NULL, NULL));
+        must_be_ok(epiq_act_mul(&a, NULL, &where));
         quantize(BF16, y, M, h, &o);
         assert_memory_equal(fused, codes, (size_t)z.codes_bytes);
         assert_memory_equal(fused_scales, scales, (size_t)z.scale_bytes);
     }
     a.chain = EPIQ_CHAIN_DIRECT;
-    must_be_ok(epiq_act_mul(&a, &o, NULL));
+    must_be_ok(epiq_act_mul(&a, &o, &where));
     assert_memory_not_equal(fused, codes, (size_t)z.codes_bytes);
     free(x);
     free(y);
@@ -652,7 +678,7 @@ static void S24_accuracy_of_silu(void **state)
     }
     epiq_act_mul_args a = act_mul_args(F32, x, 1, 2 * N);
     a.y_out = y;
-    must_be_ok(epiq_act_mul(&a, NULL, NULL));
+    must_be_ok(epiq_act_mul(&a, NULL, &where));
     for (int i = 0; i < N; i++) {
         double exact = (double)x[i] / (1 + exp(-(double)x[i]));
         int exponent;
@@ -689,7 +715,7 @@ static void S25_what_the_variance_sees(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         a.sum_round = cases[i].sum_round;
         a.chain = cases[i].chain;
-        must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+        must_be_ok(epiq_rms_norm(&a, NULL, &where));
         assert_int_equal(y[0], cases[i].first);
         for (int k = 1; k < H; k++)
             assert_int_equal(y[k], 0x3fa0);
@@ -707,16 +733,16 @@ static void S26_cast_before_or_after_the_weight(void **state)
     epiq_rms_norm_args a = rms_norm_args(BF16, x, 1, 2, w);
     a.y_out = y;
     a.norm_round = EPIQ_ROUND_ONCE;
-    must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+    must_be_ok(epiq_rms_norm(&a, NULL, &where));
     assert_int_equal(y[1], 0x3fae);
     a.norm_round = EPIQ_ROUND_TWICE;
-    must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+    must_be_ok(epiq_rms_norm(&a, NULL, &where));
     assert_int_equal(y[1], 0x3faf);
     a.norm_round = (epiq_round)0; /* vllm, plain weight: twice */
-    must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+    must_be_ok(epiq_rms_norm(&a, NULL, &where));
     assert_int_equal(y[1], 0x3faf);
     a.chain = EPIQ_CHAIN_FLASHINFER;
-    must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+    must_be_ok(epiq_rms_norm(&a, NULL, &where));
     assert_int_equal(y[1], 0x3fae);
 }
 
@@ -732,11 +758,11 @@ static void S29_small_hidden_sizes(void **state)
         epiq_rms_norm_args a = rms_norm_args(BF16, x, 3, h, w);
         a.residual = r;
         epiq_output o = output(EPIQ_FORMAT_E4M3);
-        must_be_ok(epiq_rms_norm(&a, &o, NULL));
+        must_be_ok(epiq_rms_norm(&a, &o, &where));
         memcpy(fused, codes, (size_t)(3 * h));
         const float s[3] = {scale_at(0), scale_at(1), scale_at(2)};
         a.y_out = y;
-        must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+        must_be_ok(epiq_rms_norm(&a, NULL, &where));
         quantize(BF16, y, 3, h, &o);
         assert_memory_equal(fused, codes, (size_t)(3 * h));
         for (int row = 0; row < 3; row++)
@@ -798,7 +824,7 @@ static void S32_power_of_two_scales_behind_a_norm(void **state)
     epiq_output o = output(EPIQ_FORMAT_E4M3);
     o.grain = EPIQ_GRAIN_GROUP;
     o.ue8m0 = 1;
-    must_be_ok(epiq_rms_norm(&a, &o, NULL));
+    must_be_ok(epiq_rms_norm(&a, &o, &where));
     for (int64_t i = 0; i < M * H / 128; i++)
         assert_int_equal(oracle_bits(scale_at(i)) & 0x807fffff, 0);
     memcpy(fused, codes, sizeof fused);
@@ -823,7 +849,7 @@ static void decoded_ones(epiq_format format, const void *scale, uint32_t bits)
                               .scale = scale,
                               .y_out = y,
                               .y_dtype = F32};
-    must_be_ok(epiq_dequantize(&d, NULL));
+    must_be_ok(epiq_dequantize(&d, &where));
     for (int i = 0; i < 32; i++)
         expect_bits(y[i], bits);
 }
@@ -860,7 +886,7 @@ static void S34_second_level_multiplies(void **state)
     o = by_inv_scale(EPIQ_FORMAT_NVFP4, &one);
     o.scale = &up; /* the other convention has no place in the interface */
     epiq_quantize_args a = {.struct_size = sizeof a, .x = matrix(F32, x, 1, 16)};
-    assert_string_equal(epiq_word(epiq_quantize(&a, &o, NULL)), "conflict");
+    assert_string_equal(epiq_word(epiq_quantize(&a, &o, &where)), "conflict");
 }
 
 static void S35_rule_of_the_exponent(void **state)
@@ -875,6 +901,26 @@ static void S35_rule_of_the_exponent(void **state)
     quantize(F32, x, 1, 32, &o);
     expect(scales, "7f"); /* floor: 1, 480 saturates */
     expect(codes, "7e 6c ce 38 00");
+}
+
+/* One row: a scale of the row and a scale of the tensor are told apart by the argument alone. */
+static void S36_grain_is_an_argument(void **state)
+{
+    (void)state;
+    const float x[16] = {0};
+    epiq_output o = output(EPIQ_FORMAT_E4M3);
+    quantize(F32, x, 1, 16, &o); /* nothing said: token */
+    expect_bits(scale_at(0), 0x36924925);
+    o.grain = EPIQ_GRAIN_TENSOR;
+    quantize(F32, x, 1, 16, &o);
+    expect_bits(scale_at(0), 0x00800000);
+    o.grain = EPIQ_GRAIN_TOKEN;
+    quantize(F32, x, 1, 16, &o);
+    expect_bits(scale_at(0), 0x36924925);
+    o.grain = EPIQ_GRAIN_TENSOR; /* as many rows as would fit a scale a row: still one is written */
+    quantize(F32, x, 4, 4, &o);
+    expect_bits(scale_at(0), 0x00800000);
+    expect_bits(scale_at(1), 0x7f7f7f7f);
 }
 
 /* ---- E. Layout and padding ---- */
@@ -1014,6 +1060,25 @@ static void S45_leading_dimension_of_columns(void **state)
     }
 }
 
+/* A scale of one element is not enough for groups: the check says what is, and no more is written. */
+static void S46_bytes_of_group_scales(void **state)
+{
+    (void)state;
+    uint16_t x[512];
+    fill_bf16(x, 512, 448);
+    epiq_quantize_args a = {.struct_size = sizeof a, .x = matrix(BF16, x, 1, 512)};
+    epiq_output o = output(EPIQ_FORMAT_E4M3);
+    o.grain = EPIQ_GRAIN_GROUP;
+    o.group = 64;
+    epiq_sizes z = {.struct_size = sizeof z};
+    must_be_ok(epiq_check_quantize(&a, &o, NULL, &z));
+    assert_int_equal(z.scale_bytes, 8 * 4);
+    must_be_ok(epiq_quantize(&a, &o, &where));
+    for (int i = 0; i < 8; i++)
+        expect_bits(scale_at(i), 0x3f800000);
+    expect_all(scales + 8 * 4, 64, 0x7f);
+}
+
 static void S48_equal_shapes_fused_and_not(void **state)
 {
     (void)state;
@@ -1031,6 +1096,35 @@ static void S48_equal_shapes_fused_and_not(void **state)
         assert_memory_equal(&x, &y, sizeof x);
         assert_memory_equal(&x, &z, sizeof x);
     }
+}
+
+/* The layout is what the argument says, whatever runs it: the same array as from `c`. */
+static void S49_layout_of_every_backend(void **state)
+{
+    (void)state;
+    enum { M = 9, H = 288, BYTES = 8192 };
+    uint16_t x[M * H];
+    uint8_t of_c[BYTES];
+    const epiq_exec c = {.struct_size = sizeof c, .backend = EPIQ_BACKEND_C};
+    corpus(x, COUNT(x), 49);
+    epiq_quantize_args a = {.struct_size = sizeof a, .x = matrix(BF16, x, M, H)};
+    for (int format = EPIQ_FORMAT_E4M3; format <= check_last("format"); format++)
+        for (int layout = EPIQ_LAYOUT_ROW; layout <= check_last("layout"); layout++) {
+            epiq_output o = output((epiq_format)format);
+            o.layout = (epiq_layout)layout;
+            o.grain = format == EPIQ_FORMAT_E4M3 || format == EPIQ_FORMAT_E5M2 ? EPIQ_GRAIN_GROUP : 0;
+            o.group = o.grain != 0 ? 32 : 0;
+            o.inv_scale = format == EPIQ_FORMAT_NVFP4 ? &one : NULL;
+            epiq_sizes z = {.struct_size = sizeof z};
+            if (epiq_check_quantize(&a, &o, NULL, &z) != EPIQ_OK)
+                continue;
+            assert_true(z.scale_bytes + 64 <= BYTES);
+            must_be_ok(epiq_quantize(&a, &o, &c));
+            memcpy(of_c, scales, BYTES);
+            memset(scales, 0x7f, sizeof scales);
+            must_be_ok(epiq_quantize(&a, &o, &where));
+            assert_memory_equal(scales, of_c, BYTES);
+        }
 }
 
 static void S4B_physical_shape(void **state)
@@ -1059,7 +1153,7 @@ static void S60_dense_output_of_strided_input(void **state)
     epiq_quantize_args a = {.struct_size = sizeof a, .x = matrix(F32, x, 64, 128)};
     a.x.row_stride = 200 * 4;
     epiq_output o = by_scale(EPIQ_FORMAT_E4M3, &one);
-    must_be_ok(epiq_quantize(&a, &o, NULL));
+    must_be_ok(epiq_quantize(&a, &o, &where));
     for (int r = 0; r < 64; r++)
         for (int c = 0; c < 128; c++)
             assert_int_equal(codes[128 * r + c], (r + c) % 0x7f);
@@ -1078,13 +1172,13 @@ static void S61_slice_of_a_fused_projection(void **state)
         memcpy(dense + r * H, big + r * 3 * H + H, H * 2);
     epiq_rms_norm_args a = rms_norm_args(BF16, dense, M, H, w);
     epiq_output o = output(EPIQ_FORMAT_E4M3);
-    must_be_ok(epiq_rms_norm(&a, &o, NULL));
+    must_be_ok(epiq_rms_norm(&a, &o, &where));
     memcpy(expected, codes, sizeof expected);
     memcpy(expected_scales, scales, sizeof expected_scales);
     a.x.data = big + H;
     a.x.row_stride = 3 * H * 2;
     o = output(EPIQ_FORMAT_E4M3);
-    must_be_ok(epiq_rms_norm(&a, &o, NULL));
+    must_be_ok(epiq_rms_norm(&a, &o, &where));
     assert_memory_equal(expected, codes, sizeof expected);
     assert_memory_equal(expected_scales, scales, sizeof expected_scales);
 }
@@ -1104,13 +1198,13 @@ static void S64_residual_in_place(void **state)
     a.residual_out = sum;
     a.y_out = y;
     epiq_output o = output(EPIQ_FORMAT_E4M3);
-    must_be_ok(epiq_rms_norm(&a, &o, NULL));
+    must_be_ok(epiq_rms_norm(&a, &o, &where));
     memcpy(expected, codes, sizeof expected);
     a.x.data = x_and_y;
     a.residual_out = r;
     a.y_out = x_and_y;
     o = output(EPIQ_FORMAT_E4M3);
-    must_be_ok(epiq_rms_norm(&a, &o, NULL));
+    must_be_ok(epiq_rms_norm(&a, &o, &where));
     assert_memory_equal(expected, codes, sizeof expected);
     assert_memory_equal(sum, r, sizeof r);
     assert_memory_equal(y, x_and_y, sizeof y);
@@ -1124,7 +1218,7 @@ static void S65_input_is_read_before_it_is_written(void **state)
     epiq_rms_norm_args a = rms_norm_args(F32, x, 1, 4, w);
     a.eps = 1e-4f;
     a.y_out = x;
-    must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+    must_be_ok(epiq_rms_norm(&a, NULL, &where));
     expect_bits(x[0], 0x3ffff2e7); /* 1 / sqrt(0.25 + 1e-4) */
     for (int i = 1; i < 4; i++)
         expect_bits(x[i], 0);
@@ -1151,7 +1245,7 @@ static void S66_residual_is_stored_in_every_variant(void **state)
             epiq_output o = output(i < COUNT(formats) ? formats[i] : EPIQ_FORMAT_E4M3);
             if (o.format == EPIQ_FORMAT_NVFP4)
                 o.inv_scale_out = &second_level;
-            epiq_status status = epiq_rms_norm(&a, i < COUNT(formats) ? &o : NULL, NULL);
+            epiq_status status = epiq_rms_norm(&a, i < COUNT(formats) ? &o : NULL, &where);
             if (status == EPIQ_ERROR_UNSUPPORTED)
                 continue;
             assert_string_equal(epiq_word(status), "ok");
@@ -1172,10 +1266,10 @@ static void S67_no_residual(void **state)
     memset(zero, 0, sizeof zero);
     epiq_rms_norm_args a = rms_norm_args(BF16, x, M, H, w);
     a.y_out = without;
-    must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+    must_be_ok(epiq_rms_norm(&a, NULL, &where));
     a.residual = zero;
     a.y_out = with;
-    must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+    must_be_ok(epiq_rms_norm(&a, NULL, &where));
     assert_memory_equal(without, with, sizeof with);
 }
 
@@ -1190,7 +1284,7 @@ static void S69_unaligned(void **state)
         epiq_act_mul_args a = act_mul_args(BF16, x + 1, 1, 2 * H); /* 2 bytes off */
         epiq_output o = by_scale(EPIQ_FORMAT_E4M3, &one);
         o.codes_out = codes + offset;
-        must_be_ok(epiq_act_mul(&a, &o, NULL));
+        must_be_ok(epiq_act_mul(&a, &o, &where));
         expect_all(codes, (size_t)offset, 0xaa);
         expect_all(codes + offset, H, 0xcb); /* silu(3) * -2 = -5.72 */
         expect_all(codes + offset + H, 32, 0xaa);
@@ -1211,13 +1305,13 @@ static void fp32_weight(epiq_output o, const char *expected_codes, const char *e
         w[i] = i % 2 == 0 ? 0.5f : 2.0f;
     epiq_rms_norm_args a = rms_norm_args(BF16, x, M, H, w);
     a.weight_dtype = F32;
-    must_be_ok(epiq_rms_norm(&a, &o, NULL));
+    must_be_ok(epiq_rms_norm(&a, &o, &where));
     expect(codes, expected_codes);
     expect(scales, expected_scales);
     size_t bytes = o.format == EPIQ_FORMAT_NVFP4 ? M * H / 2 : M * H;
     memcpy(fused, codes, bytes);
     a.y_out = y;
-    must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+    must_be_ok(epiq_rms_norm(&a, NULL, &where));
     for (int i = 0; i < M * H; i++)
         assert_int_equal(y[i], i % 2 == 0 ? 0x3f00 : 0x4000);
     quantize(BF16, y, M, H, &o); /* S71: it is the chain of norm, bf16, quantizer */
@@ -1240,7 +1334,7 @@ static void S72_offset_is_added_in_fp32(void **state)
     epiq_rms_norm_args a = rms_norm_args(BF16, x, 1, 2, w);
     a.weight_bias = 1;
     a.y_out = y;
-    must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+    must_be_ok(epiq_rms_norm(&a, NULL, &where));
     assert_int_equal(y[0], 0x3fb6); /* 0x3fb5 if 1 + w were 1 */
 }
 
@@ -1257,11 +1351,11 @@ static void S73_offset_once(void **state)
         fill_bf16(w, H, 1);
         a.weight_bias = 0;
         a.y_out = plain;
-        must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+        must_be_ok(epiq_rms_norm(&a, NULL, &where));
         fill_bf16(w, H, 0);
         a.weight_bias = 1;
         a.y_out = gemma;
-        must_be_ok(epiq_rms_norm(&a, NULL, NULL));
+        must_be_ok(epiq_rms_norm(&a, NULL, &where));
         assert_memory_equal(plain, gemma, sizeof plain);
     }
 }
@@ -1281,7 +1375,7 @@ static void S75_every_dtype(void **state)
         quantize(cases[i].dtype, cases[i].x, 1, 4, &o);
         expect(codes, "38 b0 7c 00");
     }
-    for (int format = EPIQ_FORMAT_E4M3; format <= EPIQ_FORMAT_NVFP4; format++) {
+    for (int format = EPIQ_FORMAT_E4M3; format <= check_last("format"); format++) {
         epiq_status status[3];
         for (size_t i = 0; i < COUNT(cases); i++) {
             epiq_quantize_args a = {.struct_size = sizeof a, .x = matrix(cases[i].dtype, NULL, 4, 64)};
@@ -1301,7 +1395,7 @@ static void S76_half_is_not_bf16(void **state)
     epiq_act_mul_args a = act_mul_args(F16, x, 1, 2);
     a.act = EPIQ_ACT_IDENTITY;
     epiq_output o = by_scale(EPIQ_FORMAT_E4M3, &one);
-    must_be_ok(epiq_act_mul(&a, &o, NULL));
+    must_be_ok(epiq_act_mul(&a, &o, &where));
     expect(codes, "38");
 }
 
@@ -1321,7 +1415,7 @@ static void S77_mixed_dtypes_and_80_columns(void **state)
     a.residual = a.residual_out = r;
     epiq_output o = by_inv_scale(EPIQ_FORMAT_NVFP4, &one);
     o.layout = EPIQ_LAYOUT_TILE128X4;
-    must_be_ok(epiq_rms_norm(&a, &o, NULL));
+    must_be_ok(epiq_rms_norm(&a, &o, &where));
     expect_all(codes, M * H / 2, 0x77);
     for (int i = 0; i < M * H; i++)
         assert_int_equal(r[i], 0x4000);
@@ -1329,7 +1423,7 @@ static void S77_mixed_dtypes_and_80_columns(void **state)
         for (int k = 0; k < 8; k++)
             assert_int_equal(scales[in_tile128x4(m, k, 2)], m < M && k < 5 ? 0x2b : 0);
     a.weight_dtype = BF16; /* neither fp32 nor the dtype of x */
-    assert_string_equal(epiq_word(epiq_rms_norm(&a, &o, NULL)), "conflict");
+    assert_string_equal(epiq_word(epiq_rms_norm(&a, &o, &where)), "conflict");
 }
 
 /* ---- I. Activations ---- */
@@ -1342,7 +1436,7 @@ static float act_mul_one(float gate, float up, const epiq_act_mul_args *how)
     a.struct_size = sizeof a;
     a.x = matrix(F32, x, 1, 2);
     a.y_out = &y;
-    must_be_ok(epiq_act_mul(&a, NULL, NULL));
+    must_be_ok(epiq_act_mul(&a, NULL, &where));
     return y;
 }
 
@@ -1368,7 +1462,7 @@ static void S80_limit_takes_effect(void **state)
         epiq_act_mul_args a = act_mul_args(i == 0 ? F16 : BF16, x, 1, 2);
         a.limit_after = 7;
         a.y_out = y;
-        must_be_ok(epiq_act_mul(&a, NULL, NULL));
+        must_be_ok(epiq_act_mul(&a, NULL, &where));
         assert_int_equal(y[0], i == 0 ? 0x5220 : 0x4244); /* 49 */
     }
 }
@@ -1402,7 +1496,7 @@ static void S82_order_of_halves(void **state)
         a.order = cases[i].order;
         a.y_out = &y;
         epiq_output o = by_scale(EPIQ_FORMAT_E4M3, &one);
-        must_be_ok(epiq_act_mul(&a, &o, NULL));
+        must_be_ok(epiq_act_mul(&a, &o, &where));
         assert_int_equal(y, cases[i].y);
         assert_int_equal(codes[0], cases[i].code);
     }
@@ -1445,7 +1539,7 @@ static void S85_padding_inside_each_half(void **state)
     a.limit = 7;
     epiq_output o = by_scale(EPIQ_FORMAT_E4M3, &one);
     o.padded_cols = P;
-    must_be_ok(epiq_act_mul(&a, &o, NULL));
+    must_be_ok(epiq_act_mul(&a, &o, &where));
     expect_all(codes, H, 0xcb);
     expect_all(codes + H, P - H, 0);
     expect_all(codes + P, 64, 0xaa);
@@ -1463,6 +1557,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(S05_sign_of_zero_e2m1),
     cmocka_unit_test(S06_every_midpoint),
     cmocka_unit_test(S07_largest_number_of_the_format),
+    cmocka_unit_test(S08_smallest_scales),
     cmocka_unit_test(S09_nan_through_the_activation),
     cmocka_unit_test(S10_zero_row),
     cmocka_unit_test(S10_zero_group),
@@ -1489,13 +1584,16 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(S33_ends_of_e8m0),
     cmocka_unit_test(S34_second_level_multiplies),
     cmocka_unit_test(S35_rule_of_the_exponent),
+    cmocka_unit_test(S36_grain_is_an_argument),
     cmocka_unit_test(S40_padding_rows),
     cmocka_unit_test(S41_padding_columns),
     cmocka_unit_test(S42_padding_of_mxfp8),
     cmocka_unit_test(S43_compact_and_padded),
     cmocka_unit_test(S44_linear_is_swizzled_unswizzled),
     cmocka_unit_test(S45_leading_dimension_of_columns),
+    cmocka_unit_test(S46_bytes_of_group_scales),
     cmocka_unit_test(S48_equal_shapes_fused_and_not),
+    cmocka_unit_test(S49_layout_of_every_backend),
     cmocka_unit_test(S4B_physical_shape),
     cmocka_unit_test(S60_dense_output_of_strided_input),
     cmocka_unit_test(S61_slice_of_a_fused_projection),
@@ -1520,5 +1618,12 @@ static const struct CMUnitTest tests[] = {
 
 int main(void)
 {
-    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
+    size_t count;
+    const epiq_backend *backends = check_backends(&count);
+    int failed = 0;
+    for (size_t i = 0; i < count; i++) {
+        where.backend = backends[i];
+        failed += _cmocka_run_group_tests(epiq_word(backends[i]), tests, COUNT(tests), NULL, NULL);
+    }
+    return failed != 0;
 }

@@ -161,6 +161,17 @@ class Operations(unittest.TestCase):
         self.assertTrue(np.array_equal(new.codes, same.codes) and new.y.shape == (6, 64))
         self.assertIs(same.residual, place)
 
+    def test_results_outlive_their_inputs(self):
+        x, scale = oracle.inputs(1, 6, 64), np.full(1, 0.5, np.float32)
+        kept = [epiq.quantize(x, format="e4m3", scale=scale, grain="tensor"), epiq.quantize(x, format="nvfp4",
+                inv_scale=scale), epiq.act_mul(x, format="e4m3", y_out=True)]
+        arrays = [array for result in kept for array in result if array is not None and array is not scale]
+        before = [array.tobytes() for array in arrays]
+        self.assertFalse(any(np.shares_memory(array, given) for array in arrays for given in (x, scale)))
+        x.view(np.uint16)[:] = 0x7fff
+        scale[0] = 9
+        self.assertEqual([array.tobytes() for array in arrays], before)
+
     def test_y_alone(self):
         x = oracle.inputs(1, 6, 64)
         y = epiq.act_mul(x, y_out=True)
@@ -266,6 +277,10 @@ class Refusals(unittest.TestCase):
                 epiq.quantize(bad, format="e4m3")
         with self.assertRaises(TypeError):
             epiq.rms_norm(x, np.ones(64, BF16), 1e-6, residual=x.astype(np.float32), format="e4m3")
+        wide = np.full((6, 64), 7, np.float32)
+        with self.assertRaises(TypeError):
+            epiq.rms_norm(x, np.ones(64, BF16), 1e-6, residual=x, residual_out=wide, format="e4m3")
+        self.assertTrue((wide == 7).all())
         with self.assertRaises(TypeError):
             epiq.quantize(x, format="e4m3", scale=np.ones(2, np.float32))
 
