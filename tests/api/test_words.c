@@ -266,6 +266,7 @@ static void test_versions(void **state)
     assert_int_equal(epiq_version(), EPIQ_VERSION);
     assert_int_equal(epiq_spec_revision(), EPIQ_SPEC_REVISION);
     assert_non_null(strstr(epiq_build_info(), "backends: c"));
+    assert_non_null(strstr(epiq_build_info(), "; gpu images: ")); /* what was left out is not named there */
 }
 
 int main(void)
