@@ -107,11 +107,6 @@ int cmd_dequantize(options *o)
         epiq_explain_dequantize(&d, &exec, why, sizeof why);
         refuse(status, path, why);
     }
-    io_tensor y = new_tensor("y", stored_dtype(d.y_dtype), 2, d.rows, d.cols, d.y_out);
-    const char *const metadata[] = {"op",    "dequantize",       "format", epiq_word(d.format),
-                                    "grain", epiq_word(d.grain), "dtype",  epiq_word(d.y_dtype)};
-    write_tensors(o->output, &y, 1, metadata, sizeof metadata / sizeof metadata[0] / 2);
-
     float *values = widened(d.y_out, d.y_dtype, d.rows * d.cols);
     double amax = 0;
     int64_t nan = 0;
@@ -119,6 +114,11 @@ int cmd_dequantize(options *o)
         nan += isnan(values[i]) != 0;
         amax = fmax(amax, fabs((double)values[i]));
     }
+    io_tensor y = new_tensor("y", stored_dtype(d.y_dtype), 2, d.rows, d.cols, d.y_out);
+    const char *const metadata[] = {"op",    "dequantize",       "format", epiq_word(d.format),
+                                    "grain", epiq_word(d.grain), "dtype",  epiq_word(d.y_dtype)};
+    write_tensors(o->output, &y, 1, metadata,
+                  sizeof metadata / sizeof metadata[0] / 2); /* when nothing else can fail */
     if (o->json) {
         printf("{\"op\": \"dequantize\", \"rows\": %" PRId64 ", \"cols\": %" PRId64
                ", \"dtype\": \"%s\", \"format\": \"%s\", \"grain\": \"%s\", \"amax\": ",
