@@ -7,6 +7,7 @@
 #include "options.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,7 @@ static int find_command(const char *word)
 int main(int argc, char **argv)
 {
     int code = 0;
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large: the write fails, in words, and takes its own away */
     if (argc < 2) {
         usage(stderr);
         return EXIT_UNUSABLE;
