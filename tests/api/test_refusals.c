@@ -989,21 +989,45 @@ static void make_combination(call *c, const combination *m, operation op)
     c->dequantize.scale = m->grain == EPIQ_GRAIN_TENSOR && given ? (const void *)c->out.scale : MEM(SCALES, 0);
 }
 
+/* The i-th choice of a kind: 0 if `absent` and i is 0, then its words, -1 behind the last. */
+static int32_t choice(const char *kind, int absent, int i)
+{
+    if (absent && i == 0)
+        return 0;
+    int32_t value = epiq_value(kind, NULL) + i + !absent;
+    return epiq_word(value) != NULL ? value : -1;
+}
+
+/* Takes the next digit of a number that counts through all products. */
+static int digit(int *number, int choices)
+{
+    int value = *number % choices;
+    *number /= choices;
+    return value;
+}
+
 static void test_combinations(void **state)
 {
     (void)state;
     static const int32_t groups[] = {0, 16, 32, 64, 128, 8, 48};
-    int accepted = 0, refused = 0;
+    int accepted = 0, refused = 0, formats = 0, grains = 0, layouts = 0;
+    while (choice("format", 0, formats) > 0)
+        formats++;
+    while (choice("grain", 1, grains) >= 0)
+        grains++;
+    while (choice("layout", 1, layouts) >= 0)
+        layouts++;
     fill_memory();
     for (operation op = ACT_MUL; op <= DEQUANTIZE; op *= 2)
-        for (int i = 0; i < 6 * 4 * 7 * 7 * 2 * 4; i++) {
+        for (int i = 0; i < formats * grains * layouts * (int)COUNT(groups) * 2 * 4; i++) {
             combination m;
-            m.format = (epiq_format)(EPIQ_FORMAT_E4M3 + i % 6);
-            m.grain = (epiq_grain)(i / 6 % 4 == 0 ? 0 : EPIQ_GRAIN_TENSOR + i / 6 % 4 - 1);
-            m.layout = (epiq_layout)(i / 24 % 7 == 0 ? 0 : EPIQ_LAYOUT_ROW + i / 24 % 7 - 1);
-            m.group = groups[i / 168 % 7];
-            m.ue8m0 = i / 1176 % 2;
-            m.given = i / 2352;
+            int n = i;
+            m.format = (epiq_format)choice("format", 0, digit(&n, formats));
+            m.grain = (epiq_grain)choice("grain", 1, digit(&n, grains));
+            m.layout = (epiq_layout)choice("layout", 1, digit(&n, layouts));
+            m.group = groups[digit(&n, COUNT(groups))];
+            m.ue8m0 = digit(&n, 2);
+            m.given = n;
             const int no_second_level = m.format == EPIQ_FORMAT_NVFP4 && m.given == NEITHER;
             const int no_such_scale = m.given == COMPUTED || (m.given == BY_SCALE && m.grain != EPIQ_GRAIN_TENSOR);
             if (op == DEQUANTIZE && (m.ue8m0 || no_such_scale || no_second_level))
