@@ -7,8 +7,18 @@
 
 #include "convert.h"
 
+/* a * 2^n, rounded once, for an integer n from -190 to 0 and a from 1/2 to 2. `biased` holds n + 64 in its low bits: a
+ * 2^(n + 64) is normal, and the multiplication rounds. */
+#ifndef LANE_HAS_EXP2
+AR_FN vf vf_mul_exp2(vf a, vf n, vi biased)
+{
+    (void)n;
+    return vf_mul(vi_float(vi_add(vf_bits(a), vi_shl(biased, 23))), vf_set(0x1p-64f));
+}
+#endif
+
 /* exp(-z) for 0 <= z <= 127, gradual underflow: n = rint(z log2 e), r = n ln 2 - z in two steps, a polynomial of degree
- * 6. The 64 in the magic number keeps 2^(64-n) normal; the last multiplication takes it back and rounds once. */
+ * 6. The 64 in the magic number is that of vf_mul_exp2. */
 AR_FN vf ar_exp_neg(vf z)
 {
     vf t = vf_fma(z, vf_set(-0x1.715476p+0f), vf_set(12582976.0f)); /* 1.5 * 2^23 + 64 */
@@ -22,7 +32,7 @@ AR_FN vf ar_exp_neg(vf z)
     p = vf_fma(p, r, vf_set(0x1.fffffap-2f));
     p = vf_fma(p, r, vf_set(1.0f));
     p = vf_fma(p, r, vf_set(1.0f));
-    return vf_mul(vi_float(vi_add(vf_bits(p), vi_shl(vf_bits(t), 23))), vf_set(0x1p-64f));
+    return vf_mul_exp2(p, n, vf_bits(t));
 }
 
 /* max(g, -0) - q: relu with the sign of zero kept, less the tail. */
@@ -41,14 +51,14 @@ AR_FN vf ar_times_sigmoid(vf g, vf a, vf z, int wide)
 /* Not wide, alpha is 1, and from 110 on a e is 0 whatever a is: a may be bounded with z. */
 AR_FN vf ar_silu(vf g, float alpha, int wide)
 {
-    vf a = vf_min_num(vf_abs(g), vf_set(wide ? FLT_MAX : 110.0f));
+    vf a = vf_min_abs(g, wide ? FLT_MAX : 110.0f);
     vf z = wide ? vf_min_num(vf_mul(vf_set(alpha), a), vf_set(110.0f)) : a;
     return ar_times_sigmoid(g, a, z, wide);
 }
 
 AR_FN vf ar_gelu_tanh(vf g, int wide)
 {
-    vf a = vf_min_num(vf_abs(g), vf_set(11.5f));
+    vf a = vf_min_abs(g, 11.5f);
     vf p = vf_fma(vf_set(0x1.2444f2p-4f), vf_mul(a, a), vf_set(0x1.988454p+0f));
     return ar_times_sigmoid(g, a, vf_mul(a, p), wide);
 }
@@ -56,7 +66,7 @@ AR_FN vf ar_gelu_tanh(vf g, int wide)
 /* relu(g) - a Phi(-a), Phi(-a) = exp(-a^2 / 2) u P(u), u = 1 / (1 + a / 4). */
 AR_FN vf ar_gelu_erf(vf g, int wide)
 {
-    vf a = vf_min_num(vf_abs(g), vf_set(14.5f));
+    vf a = vf_min_abs(g, 14.5f);
     vf e = ar_exp_neg(vf_mul(vf_mul(vf_set(0.5f), a), a));
     vf u = vf_rcp_1to5(vf_fma(vf_set(0.25f), a, vf_set(1.0f)), wide);
     vf p = vf_set(0x1.15074cp-6f);

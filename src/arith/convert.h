@@ -29,6 +29,14 @@ AR_FN vf vf_mul_add(vf a, vf b, vf c)
 }
 #endif
 
+/* min(|a|, b) for a number b; b if a is NaN. a is not a signalling NaN, or the result does not matter. */
+#ifndef LANE_HAS_MIN_ABS
+AR_FN vf vf_min_abs(vf a, float b)
+{
+    return vf_min_num(vf_abs(a), vf_set(b));
+}
+#endif
+
 #ifndef LANE_HAS_F16_CODES
 /* What is added to the bits of a number so that its upper half is RN_bf16. */
 AR_FN vi ar_bf16_half(vi u)
@@ -43,12 +51,14 @@ AR_FN vi ar_bf16_code(vf x)
 }
 
 /* The value of the code; but a NaN stays what it is, in its upper half, where arithmetic leaves a bit set. */
+#ifndef LANE_HAS_BF16_ROUND
 AR_FN vf ar_bf16_round(vf x)
 {
     vi u = vf_bits(x);
     vi rounded = vi_sel(vf_is_nan(x), u, vi_add(u, ar_bf16_half(u)));
     return vi_float(vi_and(rounded, vi_set(0xffff0000)));
 }
+#endif
 #else
 AR_FN vf ar_bf16_round(vf x)
 {
@@ -77,7 +87,7 @@ AR_FN vf ar_f16_value(vi bits)
 AR_FN vi ar_float_code(vf x, int bits, int m, int emin, float max)
 {
     const uint32_t sign = 1u << (bits - 1), start = (0u - (uint32_t)(emin + 127 + 23 - m) * (1u << m)) & (sign - 1);
-    vf a = vf_min_num(vf_abs(x), vf_set(max));
+    vf a = vf_min_abs(x, max);
     vf larger = vf_max_num(a, vi_float(vi_set((uint32_t)(emin + 127) << 23)));
     vf binade = vi_float(vi_and(vf_bits(larger), vi_set(0x7f800000))); /* 2^e */
     vi sum = vf_bits(vf_mul_add(binade, vi_float(vi_set((uint32_t)(127 + 23 - m) << 23 | start)), a));

@@ -324,6 +324,19 @@ AR_FN vf vf_rcp_1to5(vf b, int wide)
     return vf_rcp(b);
 }
 
+#define LANE_HAS_MIN_ABS
+AR_FN vf vf_min_abs(vf a, float b)
+{
+    return _mm512_range_ps(a, vf_set(b), 0x0a); /* the smaller magnitude, positive; of a NaN and a number the number */
+}
+
+#define LANE_HAS_EXP2
+AR_FN vf vf_mul_exp2(vf a, vf n, vi biased)
+{
+    (void)biased;
+    return _mm512_scalef_ps(a, n);
+}
+
 /* ---- Across lanes ---- */
 
 AR_FN vf vf_even(vf a, vf b)
@@ -349,6 +362,17 @@ AR_FN vf vf_pair_max(vf a, vf b)
 }
 
 /* ---- 16-bit floats in hardware (see convert.h) ---- */
+
+/* Rounds half away from zero, then makes what was a tie even. A NaN stays as it is. */
+#define LANE_HAS_BF16_ROUND
+AR_FN vf ar_bf16_round(vf x)
+{
+    const vi u = vf_bits(x);
+    const vm number = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
+    const vi sum = _mm512_mask_add_epi32(u, number, u, vi_set(0x8000));
+    const vm tie = _mm512_mask_testn_epi32_mask(number, sum, vi_set(0xffff));
+    return vi_float(_mm512_mask_and_epi32(vi_and(sum, vi_set(0xffff0000)), tie, sum, vi_set(0xfffe0000)));
+}
 
 #define LANE_HAS_F16_VALUE
 AR_FN vf ar_f16_value(vi bits)
