@@ -78,22 +78,43 @@ AR_FN vf ar_f16_value(vi bits)
 #endif
 
 /* x to the nearest code, ties to even, of a float format of `bits` bits, m of them mantissa, whose smallest normal
- * number is 2^emin; max, a number of the format, bounds |x| first. The code of a NaN is the caller's affair.
+ * number is 2^emin; max is its largest number. The code of a NaN is the caller's affair.
  *
  * Adding 2^(e + 23 - m), e the exponent of the result's binade, makes the addition itself round at the right bit, in
  * normal and subnormal binades alike. The low bits of the sum are then the code within the binade, its exponent field
- * counts the binades, 2^m codes each. `start` is what that count is too large by, taken off in advance, in low bits of
- * what is added: an even number, so that ties stay ties. */
+ * counts the binades, 2^m codes each. `start` is what that count is too large by, taken off in advance, in the low 16
+ * bits of what is added: an even number, so that ties stay ties.
+ *
+ * larger: |x| or 2^emin, whichever is larger, with the sign of x. */
+AR_FN vi ar_float_sum(vf x, vf larger, int m, int emin)
+{
+    const uint32_t start = (0u - (uint32_t)(emin + 127 + 23 - m) * (1u << m)) & 0xffff;
+    vf binade = vi_float(vi_and(vf_bits(larger), vi_set(0xff800000))); /* 2^e */
+    return vf_bits(vf_mul_add(binade, vi_float(vi_set((uint32_t)(127 + 23 - m) << 23 | start)), x));
+}
+
 AR_FN vi ar_float_code(vf x, int bits, int m, int emin, float max)
 {
-    const uint32_t sign = 1u << (bits - 1), start = (0u - (uint32_t)(emin + 127 + 23 - m) * (1u << m)) & (sign - 1);
+    const vf lowest = vi_float(vi_set((uint32_t)(emin + 127) << 23));
     vf a = vf_min_abs(x, max);
-    vf larger = vf_max_num(a, vi_float(vi_set((uint32_t)(emin + 127) << 23)));
-    vf binade = vi_float(vi_and(vf_bits(larger), vi_set(0x7f800000))); /* 2^e */
-    vi sum = vf_bits(vf_mul_add(binade, vi_float(vi_set((uint32_t)(127 + 23 - m) << 23 | start)), a));
-    vi code = vi_add(sum, vi_shr(sum, 23 - m));
-    return vi_bit_sel(sign - 1, code, vi_shr(vf_bits(x), 32 - bits));
+    vi sum = ar_float_sum(a, vf_max_num(a, lowest), m, emin);
+    return vi_bit_sel((1u << (bits - 1)) - 1, vi_add(sum, vi_shr(sum, 23 - m)), vi_shr(vf_bits(x), 32 - bits));
 }
+
+#ifdef LANE_HAS_STORE4_SUMS
+/* The codes of four vectors without NaN, one a byte, stored: here codes are bounded, not numbers. The sum of the
+ * largest numbers is infinite, and so is its count. */
+AR_FN void ar_store4_float_codes(void *to, const vf x[4], int bits, int m, int emin, float max)
+{
+    const vf lowest = vi_float(vi_set((uint32_t)(emin + 127) << 23));
+    uint32_t u;
+    memcpy(&u, &max, sizeof u);
+    vi sum[4];
+    for (int k = 0; k < 4; k++)
+        sum[k] = ar_float_sum(x[k], vf_max_abs(x[k], lowest), m, emin);
+    vi_store4_sums(to, sum, bits, m, (u >> (23 - m)) - ((uint32_t)(emin + 126) << m));
+}
+#endif
 
 #if !defined(LANE_HAS_F16_CODES) && !defined(LANE_HAS_FP16_CODE)
 /* Bounding |x| by 2^16, the number whose code is that of infinity, lets 65520 and above round to infinity. */

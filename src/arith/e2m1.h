@@ -5,9 +5,11 @@
 
 #include "quant.h"
 
+#define AR_E2M1_FLOAT 4, 1, 0, 6.0f
+
 AR_FN vi ar_e2m1_number(vf x) /* not NaN */
 {
-    return ar_float_code(x, 4, 1, 0, 6.0f);
+    return ar_float_code(x, AR_E2M1_FLOAT);
 }
 
 AR_FN vi ar_e2m1_code(vf x) /* NaN: 6 */

@@ -7,9 +7,11 @@
 
 enum { AR_E4M3_DIVIDES = 1, AR_E4M3_DIVIDES_STATIC = 0 };
 
+#define AR_E4M3_FLOAT 8, 3, -6, 448.0f
+
 AR_FN vi ar_e4m3_number(vf x)
 {
-    return ar_float_code(x, 8, 3, -6, 448.0f);
+    return ar_float_code(x, AR_E4M3_FLOAT);
 }
 
 #ifndef LANE_HAS_E4M3

@@ -7,9 +7,11 @@
 
 enum { AR_E5M2_DIVIDES = 1, AR_E5M2_DIVIDES_STATIC = 0 };
 
+#define AR_E5M2_FLOAT 8, 2, -14, 57344.0f
+
 AR_FN vi ar_e5m2_number(vf x)
 {
-    return ar_float_code(x, 8, 2, -14, 57344.0f);
+    return ar_float_code(x, AR_E5M2_FLOAT);
 }
 
 #ifndef LANE_HAS_E5M2

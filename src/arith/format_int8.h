@@ -7,6 +7,8 @@
 
 enum { AR_INT8_DIVIDES = 0, AR_INT8_DIVIDES_STATIC = 1 };
 
+#define AR_INT8_FLOAT 0, 0, 0, 0.0f /* none */
+
 /* Adding 1.5 * 2^23 rounds to an integer, ties to even, and leaves it in the low bits. */
 AR_FN vi ar_int8_number(vf x)
 {

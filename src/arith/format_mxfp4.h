@@ -8,6 +8,8 @@
 
 enum { AR_MXFP4_DIVIDES = 0, AR_MXFP4_DIVIDES_STATIC = 0 };
 
+#define AR_MXFP4_FLOAT AR_E2M1_FLOAT
+
 AR_FN vi ar_mxfp4_number(vf x)
 {
     return ar_e2m1_number(x);

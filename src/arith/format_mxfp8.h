@@ -8,6 +8,8 @@
 
 enum { AR_MXFP8_DIVIDES = 0, AR_MXFP8_DIVIDES_STATIC = 0 };
 
+#define AR_MXFP8_FLOAT AR_E4M3_FLOAT
+
 AR_FN vi ar_mxfp8_number(vf x)
 {
     return ar_e4m3_number(x);

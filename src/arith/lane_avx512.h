@@ -115,6 +115,27 @@ AR_FN void vi_store4_u8(void *p, vi a, vi b, vi c, vi d)
     _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, bytes));
 }
 
+/* The codes that four vectors of sums stand for (convert.h), of `bits` bits, m of them mantissa, none above `largest`,
+ * one a byte. Of a sum the low half holds the code less a start, the high half sign, exponent and zeros: with weights
+ * 2^(7 - m) and 1 they add up to 2^(7 - m) code - 2^15 sign, which 16 bits hold, infinity's too. */
+#define LANE_HAS_STORE4_SUMS
+AR_FN void vi_store4_sums(void *p, const vi sum[4], int bits, int m, uint32_t largest)
+{
+    const vi weights = vi_set(1u << 16 | 1u << (7 - m));
+    const vi order =
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15); /* packs keep to quarters */
+    vi a = _mm512_packs_epi32(_mm512_madd_epi16(sum[0], weights), _mm512_madd_epi16(sum[1], weights));
+    vi b = _mm512_packs_epi32(_mm512_madd_epi16(sum[2], weights), _mm512_madd_epi16(sum[3], weights));
+    vi signs = _mm512_packs_epi16(a, b);
+    a = _mm512_srli_epi16(_mm512_slli_epi16(a, 1), (unsigned)(8 - m));
+    b = _mm512_srli_epi16(_mm512_slli_epi16(b, 1), (unsigned)(8 - m));
+    vi codes = _mm512_min_epu8(_mm512_packus_epi16(a, b), _mm512_set1_epi8((char)largest));
+    if (bits < 8)
+        signs = _mm512_srli_epi16(signs, (unsigned)(8 - bits)); /* what comes from the byte above is not looked at */
+    codes = _mm512_ternarylogic_epi32(_mm512_set1_epi8((char)(1 << (bits - 1))), signs, codes, 0xca);
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, codes));
+}
+
 AR_FN vi ar_lookup32(const uint32_t *table, vi index) /* by the low five bits */
 {
     return _mm512_permutex2var_epi32(vi_load(table), index, vi_load(table + 16));
@@ -328,6 +349,12 @@ AR_FN vf vf_rcp_1to5(vf b, int wide)
 AR_FN vf vf_min_abs(vf a, float b)
 {
     return _mm512_range_ps(a, vf_set(b), 0x0a); /* the smaller magnitude, positive; of a NaN and a number the number */
+}
+
+/* The larger of |a| and a positive b, with the sign of a. */
+AR_FN vf vf_max_abs(vf a, vf b)
+{
+    return _mm512_range_ps(a, b, 0x03);
 }
 
 #define LANE_HAS_EXP2

@@ -12,6 +12,7 @@
  *                                                what a decoded element is multiplied by
  *     enum { AR_X_DIVIDES, AR_X_DIVIDES_STATIC } whether token and group grains divide by `factor`, and whether grain
  *                                                tensor divides by a given scale
+ *     AR_X_FLOAT                                 the last arguments of ar_float_code, zeros if codes are no floats
  * Included after a lane header. */
 #ifndef EPIQ_QUANT_H
 #define EPIQ_QUANT_H

@@ -103,6 +103,10 @@ typedef struct lanes {
     void (*store_u16)(const uint32_t *a, void *to);
     void (*store2_u16)(const uint32_t *a, void *to); /* of two vectors */
     void (*store4_u8)(const uint32_t *a, void *to);  /* of four */
+    /* Codes of four vectors of numbers; NULL without LANE_HAS_STORE4_SUMS. */
+    void (*store4_e4m3)(const uint32_t *a, void *to);
+    void (*store4_e5m2)(const uint32_t *a, void *to);
+    void (*store4_e2m1)(const uint32_t *a, void *to);
 } lanes;
 
 extern const lanes lanes_c;

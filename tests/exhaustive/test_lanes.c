@@ -194,6 +194,34 @@ static void memory(const char *which, const lanes *l)
     }
 }
 
+/* Codes of numbers made four vectors at a time. */
+static void codes(const char *which, const lanes *l)
+{
+    static const struct {
+        const char *name;
+        int op;
+    } formats[] = {{"e4m3", LANES_e4m3_code}, {"e5m2", LANES_e5m2_code}, {"e2m1", LANES_e2m1_code}};
+    void (*const store4[])(const uint32_t *, void *) = {l->store4_e4m3, l->store4_e5m2, l->store4_e2m1};
+    for (int f = 0; f < 3 && store4[f] != NULL; f++)
+        for (int round = 0; round < ROUNDS; round++) {
+            uint32_t a[4 * MOST_LANES], want;
+            unsigned char got[4 * MOST_LANES];
+            for (int i = 0; i < 4 * l->width; i++)
+                do
+                    a[i] = operand();
+                while (is_nan(a[i]));
+            store4[f](a, got);
+            for (int i = 0; i < 4 * l->width; i++) {
+                lanes_c.operation[formats[f].op](&a[i], &a[i], &a[i], &want);
+                if (got[i] != want) {
+                    fail(which, formats[f].name, i, got[i], want);
+                    printf("    of %08x\n", a[i]);
+                    return;
+                }
+            }
+        }
+}
+
 int main(void)
 {
     static const struct {
@@ -219,6 +247,7 @@ int main(void)
         operations(all[i].name, all[i].lanes);
         pairs(all[i].name, all[i].lanes);
         memory(all[i].name, all[i].lanes);
+        codes(all[i].name, all[i].lanes);
         printf("%s: %d lanes, %d operations, %s\n", all[i].name, all[i].lanes->width, LANE_COUNT + 14,
                failures == before ? "the bits of c" : "DIFFERENT");
     }
