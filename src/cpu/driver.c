@@ -45,7 +45,7 @@ typedef struct job {
 /* Buffers of a task. Each begins a cache line: vectors of that size would lie across two otherwise. */
 typedef struct scratch {
     _Alignas(64) float row[ROW + SLACK]; /* h, then y, of a whole row or of the tile at its start */
-    float a[2 * TILE + SLACK], b[TILE + SLACK], c[TILE + SLACK];
+    float a[TILE + SLACK], c[TILE + SLACK];
     float amax[GROUPS + SLACK], factor[GROUPS + SLACK];
     uint32_t nan[GROUPS + SLACK], stored[GROUPS + SLACK];
     uint8_t codes[TILE + SLACK];
@@ -83,36 +83,28 @@ static void zero_behind(float *tile, int64_t real, int64_t n)
 
 /* ---- From inputs to a tile of y ---- */
 
-static void make_act_mul(const job *j, scratch *s, const row_state *r, int64_t col, int64_t n, float *y)
+static void make_act_mul(const job *j, const row_state *r, int64_t col, int64_t n, float *y)
 {
     const epiqi_plan *p = j->plan;
     const int64_t e = j->element;
-    float *gate = s->a, *up = s->b;
+    const unsigned char *gate = at(&p->x, r->row, col * e), *up = at(&p->x, r->row, (p->cols + col) * e);
     switch (p->order) {
     case EPIQ_ORDER_UP_GATE:
-        j->t->load(at(&p->x, r->row, (p->cols + col) * e), n, gate);
-        j->t->load(at(&p->x, r->row, col * e), n, up);
+        j->t->act_mul(&j->act_mul, 0, up, gate, n, y);
         break;
     case EPIQ_ORDER_INTERLEAVED:
-        j->t->load(at(&p->x, r->row, 2 * col * e), 2 * n, s->a);
-        gate = s->c;
-        memset(s->a + 2 * n, 0, SLACK * sizeof *s->a);
-        j->stages->deinterleave(s->a, n, gate, up);
+        j->t->act_mul(&j->act_mul, 1, at(&p->x, r->row, 2 * col * e), NULL, n, y);
         break;
     case EPIQ_ORDER_SEPARATE:
-        j->t->load(at(&p->x, r->row, col * e), n, gate);
-        j->t->load(at(&p->up, r->row, col * e), n, up);
+        j->t->act_mul(&j->act_mul, 0, gate, at(&p->up, r->row, col * e), n, y);
         break;
     case EPIQ_ORDER_UNGATED:
-        j->t->load(at(&p->x, r->row, col * e), n, gate);
-        up = gate; /* read, not used */
+        j->t->act_mul(&j->act_mul, 0, gate, gate, n, y); /* up is read, not used */
         break;
     default:
-        j->t->load(at(&p->x, r->row, col * e), n, gate);
-        j->t->load(at(&p->x, r->row, (p->cols + col) * e), n, up);
+        j->t->act_mul(&j->act_mul, 0, gate, up, n, y);
         break;
     }
-    j->t->act_mul(&j->act_mul, gate, up, n, y);
 }
 
 /* h as the norm sees it: x, or x + residual. */
@@ -136,7 +128,7 @@ static float *make_y(const job *j, scratch *s, row_state *r, int64_t col, int64_
         return y;
     switch (p->op) {
     case EPIQI_ACT_MUL:
-        make_act_mul(j, s, r, col, n, y);
+        make_act_mul(j, r, col, n, y);
         break;
     case EPIQI_RMS_NORM:
         if (!r->have_h)

@@ -2,9 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A tile is an array of the driver's own with room for EPIQI_TILE_SLACK elements behind its n: stages read and write
- * whole vectors. What amax and tree_squares read holds zeros from n to the end of the last vector; load and norm_sum
- * leave them.
- * Caller's memory is touched by load, norm_sum, store, code, pack and unpack: elements 0 to n - 1, at any alignment. */
+ * whole vectors. What amax and tree_squares read holds zeros from n to the end of the last vector; load, act_mul and
+ * norm_sum leave them.
+ * Caller's memory is touched by load, act_mul, norm_sum, store, code, pack and unpack: elements 0 to n - 1, at any
+ * alignment. */
 #ifndef EPIQ_ROWS_H
 #define EPIQ_ROWS_H
 
@@ -19,7 +20,8 @@ enum { EPIQI_TILE_SLACK = 32 };
 typedef struct epiqi_dtype_rows {
     void (*load)(const void *from, int64_t n, float *to);
     void (*store)(const float *from, int64_t n, int exact, void *to); /* RN_T, NaN canonical; exact: they are of T */
-    void (*act_mul)(const ar_act_mul *p, const float *gate, const float *up, int64_t n, float *y);
+    /* Loads, too. pairs: gate and up lie in turn at `gate`. */
+    void (*act_mul)(const ar_act_mul *p, int pairs, const void *gate, const void *up, int64_t n, float *y);
     void (*norm_sum)(const ar_norm *p, const void *x, const void *residual, int64_t n, float *h); /* loads, too */
     void (*norm)(const ar_norm *p, const float *h, float rinv, const float *weight, int64_t n, float *y);
 } epiqi_dtype_rows;
@@ -41,7 +43,6 @@ enum { EPIQI_OF_SCALE, EPIQI_OF_INV_SCALE, EPIQI_SECOND_LEVEL, EPIQI_SECOND_LEVE
 
 typedef struct epiqi_backend_rows {
     epiqi_dtype_rows dtypes[3]; /* by AR_F32, AR_F16, AR_BF16 */
-    void (*deinterleave)(const float *pairs, int64_t n, float *even, float *odd);
     float (*tree_squares)(const float *h, int64_t n, float *scratch);
     float (*norm_rinv)(const ar_norm *p, float sum, int64_t cols);
     void (*amax)(const float *y, int64_t n, int64_t group, float *amax, uint32_t *nan);
