@@ -418,10 +418,12 @@ static void prepare_quant(job *j)
         j->factor = j->stages->uniform_value(EPIQI_OF_INV_SCALE, read_float(p->inv_scale));
 }
 
-/* Tasks for an executor of unknown size: pieces of some 64 KiB of x, so that they can be balanced. */
+/* Tasks for an executor of unknown size: pieces of some 64 KiB of x, so that they can be balanced; but one where all of
+ * the work takes about as long as waking another thread. */
 static int64_t worth_tasks(const epiqi_plan *p)
 {
-    return 1 + least(p->rows * p->cols >> 15, 255);
+    const int64_t pieces = p->rows * p->cols >> 15;
+    return pieces < 4 ? 1 : 1 + least(pieces, 255);
 }
 
 static const epiqi_backend_rows *stages_of(epiq_backend backend)
