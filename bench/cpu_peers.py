@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """cpu_peers.py: epiq beside what else makes the same codes on a CPU: PyTorch (eager, torch.compile) and ml_dtypes.
 
-usage: cpu_peers.py EPIQ [--rows N] [--cols N] [--cold MIB] [--threads N] [--seconds S]
+usage: cpu_peers.py EPIQ [--rows N] [--cols N] [--cold MIB] [--threads N] [--seconds S] [--measured FILE]
 
-EPIQ is the command; its times are those of `epiq bench`, at the same shape, thread count and cold buffers. A peer runs
-the unfused chain on its own tensors: as many sets of buffers as make up --cold MiB, taken in turn, the least time of
-all calls. Peers that are not installed are left out and named. The table is Markdown, as in doc/performance.md.
+EPIQ is the command; its times are those of `epiq bench`, at the same shape, thread count and cold buffers, or of lines
+"NAME;ns a row;ns a row of memcpy" in FILE. A peer runs the unfused chain on its own tensors: as many sets of buffers as
+make up --cold MiB, taken in turn, the least time of all calls. Peers that are not installed are left out and named. The
+table is Markdown, as in doc/performance.md.
 """
 
 import argparse
@@ -40,7 +41,11 @@ def least_ns(call, sets, seconds):
             best = min(best, elapsed)
 
 
-def epiq(command, options, a):
+def epiq(command, name, options, a):
+    if a.measured:
+        for line in open(a.measured):
+            if line.split(";")[0] == name:
+                return [float(ns) * a.rows for ns in line.split(";")[1:]]
     words = [command, "bench", *options, "--rows", a.rows, "--cols", a.cols, "--cold", a.cold, "--threads", a.threads,
              "--json"]
     out = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True).stdout
@@ -89,8 +94,8 @@ def torch_times(torch, a):
     for name, _ in WORK:
         work, width = torch_work(torch, name), a.cols * (2 if name.startswith("swiglu") else 1)
         count = 1 + (a.cold << 20) // (a.rows * width * 3)
-        sets = [(torch.randn(a.rows, width).bfloat16(), torch.randn(a.rows, a.cols).bfloat16(), weight)
-                for _ in range(count)]
+        first = torch.randn(a.rows, width).bfloat16(), torch.randn(a.rows, a.cols).bfloat16()
+        sets = [(first[0].clone(), first[1].clone(), weight) for _ in range(count)]
         with torch.no_grad():
             times[name] = [least_ns(lambda one: work(*one), sets, a.seconds)]
             try:
@@ -139,6 +144,7 @@ def main():
     parser.add_argument("--cold", type=int, default=512)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--measured")
     a = parser.parse_args()
     peers, columns = {}, []
     try:
@@ -159,7 +165,7 @@ def main():
     print(f"| us a call of [{a.rows}, {a.cols}], {a.threads} thread(s) | memcpy | epiq | " + " | ".join(columns) + " |")
     print("|---" * (len(columns) + 3) + "|")
     for name, options in WORK:
-        ns, copy = epiq(a.epiq, options, a)
+        ns, copy = epiq(a.epiq, name, options, a)
         cells = [copy, ns]
         if "torch" in peers:
             cells += peers["torch"][name]
