@@ -50,8 +50,14 @@ AR_FN vi ar_bf16_code(vf x)
     return vi_sel(vf_is_nan(x), vi_set(0x7fff), vi_shr(vi_add(u, ar_bf16_half(u)), 16));
 }
 
-/* The value of the code; but a NaN stays what it is, in its upper half, where arithmetic leaves a bit set. */
+/* The value of the code; but a NaN stays what it is, in its upper half. A NaN is short: zeros in its lower half, as
+ * those that 16-bit floats and operations on them make. vf_short_nan makes it so, where a lane relies on that. */
 #ifndef LANE_HAS_BF16_ROUND
+AR_FN vf vf_short_nan(vf a)
+{
+    return a;
+}
+
 AR_FN vf ar_bf16_round(vf x)
 {
     vi u = vf_bits(x);
@@ -63,6 +69,11 @@ AR_FN vf ar_bf16_round(vf x)
 AR_FN vf ar_bf16_round(vf x)
 {
     return ar_bf16_value(ar_bf16_code(x));
+}
+
+AR_FN vf vf_short_nan(vf a)
+{
+    return a;
 }
 #endif
 
@@ -125,8 +136,7 @@ AR_FN vi ar_f16_code(vf x)
 }
 #endif
 
-/* RN_T(x) of the result of an operation, as a float. NaN stays a NaN, its bits unspecified: only a store makes it
- * canonical. */
+/* RN_T(x) as a float. A NaN, which is short, stays a NaN, its bits unspecified: only a store makes it canonical. */
 AR_FN vf ar_round(int dtype, vf x)
 {
     if (dtype == AR_BF16)

@@ -390,15 +390,18 @@ AR_FN vf vf_pair_max(vf a, vf b)
 
 /* ---- 16-bit floats in hardware (see convert.h) ---- */
 
-/* Rounds half away from zero, then makes what was a tie even. A NaN stays as it is. */
+/* Rounds half away from zero, then makes what was a tie even. A short NaN stays as it is. */
 #define LANE_HAS_BF16_ROUND
 AR_FN vf ar_bf16_round(vf x)
 {
-    const vi u = vf_bits(x);
-    const vm number = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
-    const vi sum = _mm512_mask_add_epi32(u, number, u, vi_set(0x8000));
-    const vm tie = _mm512_mask_testn_epi32_mask(number, sum, vi_set(0xffff));
+    const vi sum = vi_add(vf_bits(x), vi_set(0x8000));
+    const vm tie = _mm512_testn_epi32_mask(sum, vi_set(0xffff));
     return vi_float(_mm512_mask_and_epi32(vi_and(sum, vi_set(0xffff0000)), tie, sum, vi_set(0xfffe0000)));
+}
+
+AR_FN vf vf_short_nan(vf a)
+{
+    return vf_sel(vf_is_nan(a), vi_float(vi_set(0x7fc00000)), a);
 }
 
 #define LANE_HAS_F16_VALUE

@@ -60,7 +60,7 @@ enum { BITS, FLOAT }; /* FLOAT: a NaN counts as any NaN */
     X(rcp_1to5, FLOAT, vf_bits(vf_rcp_1to5(ONE_TO_TWO, 1)))                                                            \
     X(rcp_approx, BITS, vf_bits(vf_rcp_approx(0, A)))                                                                  \
     X(bf16_code, BITS, ar_bf16_code(A))                                                                                \
-    X(bf16_round, FLOAT, vf_bits(ar_bf16_round(vf_add(A, vf_set(0.0f)))))                                              \
+    X(bf16_round, FLOAT, vf_bits(ar_bf16_round(vf_add(vf_short_nan(A), vf_set(0.0f)))))                                \
     X(f16_code, BITS, ar_f16_code(A))                                                                                  \
     X(f16_value, FLOAT, vf_bits(ar_f16_value(vi_and(I, vi_set(0xffff)))))                                              \
     X(e4m3_code, BITS, ar_e4m3_round(A))                                                                               \
