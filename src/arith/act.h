@@ -131,16 +131,21 @@ AR_FN vf ar_up(const ar_act_mul *p, vf up)
     return p->up_offset != 0 ? vf_add(up, vf_set(p->up_offset)) : up;
 }
 
-/* y of one gate and up. */
-AR_FN vf ar_act_mul_y(const ar_act_mul *p, int dtype, vf gate, vf up)
+/* y from the activated gate and up. */
+AR_FN vf ar_gate_mul(const ar_act_mul *p, int dtype, vf y, vf up)
 {
-    vf y = ar_gate(p, ar_wide(p, dtype), gate);
     if (p->gated) {
         if (p->round == AR_ROUND_TWICE)
             y = ar_round(dtype, y);
         y = vf_mul(y, ar_up(p, up));
     }
     return p->round == AR_ROUND_NONE ? y : ar_round(dtype, y);
+}
+
+/* y of one gate and up. */
+AR_FN vf ar_act_mul_y(const ar_act_mul *p, int dtype, vf gate, vf up)
+{
+    return ar_gate_mul(p, dtype, ar_gate(p, ar_wide(p, dtype), gate), up);
 }
 
 #endif
