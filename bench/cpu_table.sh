@@ -4,7 +4,8 @@
 #
 #     bench/cpu_table.sh build/release/epiq build/release/libepiq.so
 #
-# Takes a minute and a half on an idle machine. The peers are those that PYTHON (default: python3) has.
+# Takes a minute, and half of one more with PyTorch, on an idle machine. The peers are those that PYTHON (default:
+# python3) has.
 set -euo pipefail
 epiq=$(realpath "$1")
 library=$(realpath "$2")
@@ -66,8 +67,9 @@ for i in 0 5; do
     IFS=';' read -r name peer call <<<"${work[i]}"
     for where in "8" "64" "512" "4096 --cold 512"; do
         measured="$(measure $call --rows $where --threads 1) $(measure $call --rows $where --threads 2)"
-        awk -v start="| $name | ${where%% *}" '{ printf "%s | %.0f | %.0f | %.2f | %.0f | %.0f | %.2f | %.2f |\n",
-            start, $1, $5, $1 / $5, $3, $7, $3 / $7, $1 / $5 / ($3 / $7) }' <<<"$measured"
+        awk -v start="| $name | ${where/ --cold */, cold}" '{
+            printf "%s | %.0f | %.0f | %.2f | %.0f | %.0f | %.2f | %.2f |\n",
+                start, $1, $5, $1 / $5, $3, $7, $3 / $7, $1 / $5 / ($3 / $7) }' <<<"$measured"
     done
 done
 
