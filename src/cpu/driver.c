@@ -28,8 +28,7 @@ enum {
 typedef struct job {
     const epiqi_plan *plan;
     const epiqi_backend_rows *stages;
-    const epiqi_dtype_rows *t;      /* of x (dequantize: of y) */
-    const epiqi_dtype_rows *weight; /* of weight */
+    const epiqi_dtype_rows *t; /* of x (dequantize: of y) */
     const epiqi_format_rows *format;
     int64_t element; /* bytes of T */
     ar_act_mul act_mul;
@@ -136,8 +135,8 @@ static float *make_y(const job *j, scratch *s, row_state *r, int64_t col, int64_
         if (store && p->residual_wanted)
             j->t->store(y, n, p->residual.data == NULL || j->norm.sum_round,
                         p->residual_out.data + r->row * p->residual_out.stride + col * j->element);
-        j->weight->load((const unsigned char *)p->weight + col * epiqi_dtype_bytes(p->weight_dtype), n, s->c);
-        j->t->norm(&j->norm, y, r->rinv, s->c, n, y);
+        j->t->norm(&j->norm, y, r->rinv, dtype_index(p->weight_dtype),
+                   (const unsigned char *)p->weight + col * epiqi_dtype_bytes(p->weight_dtype), n, y);
         break;
     default:
         j->t->load(at(&p->x, r->row, col * j->element), n, y);
@@ -457,10 +456,8 @@ static void prepare(job *j, const epiqi_plan *p)
                                   p->limit,
                                   p->limit_after,
                                   p->up_offset};
-    if (p->op == EPIQI_RMS_NORM) {
+    if (p->op == EPIQI_RMS_NORM)
         j->norm = (ar_norm){round, p->sum_round == EPIQ_SUM_ROUND_T, p->eps, p->weight_bias};
-        j->weight = &j->stages->dtypes[dtype_index(p->weight_dtype)];
-    }
     if (p->format != NULL)
         prepare_quant(j);
     int64_t tasks = p->exec->tasks != 0 ? p->exec->tasks : p->exec->executor != NULL ? worth_tasks(p) : 1;

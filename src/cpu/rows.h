@@ -4,8 +4,8 @@
  * A tile is an array of the driver's own with room for EPIQI_TILE_SLACK elements behind its n: stages read and write
  * whole vectors. What amax and tree_squares read holds zeros from n to the end of the last vector; load, act_mul and
  * norm_sum leave them.
- * Caller's memory is touched by load, act_mul, norm_sum, store, code, pack and unpack: elements 0 to n - 1, at any
- * alignment. */
+ * Caller's memory is touched by load, act_mul, norm_sum, norm (its weight), store, code, pack and unpack: elements 0 to
+ * n - 1, at any alignment. */
 #ifndef EPIQ_ROWS_H
 #define EPIQ_ROWS_H
 
@@ -23,7 +23,8 @@ typedef struct epiqi_dtype_rows {
     /* Loads, too. pairs: gate and up lie in turn at `gate`. */
     void (*act_mul)(const ar_act_mul *p, int pairs, const void *gate, const void *up, int64_t n, float *y);
     void (*norm_sum)(const ar_norm *p, const void *x, const void *residual, int64_t n, float *h); /* loads, too */
-    void (*norm)(const ar_norm *p, const float *h, float rinv, const float *weight, int64_t n, float *y);
+    void (*norm)(const ar_norm *p, const float *h, float rinv, int weight_dtype, const void *weight, int64_t n,
+                 float *y);
 } epiqi_dtype_rows;
 
 /* Stages of a format. Codes are one a byte, 4-bit ones too. A tile starts with a group; the last may be short. `code`
