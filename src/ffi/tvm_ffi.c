@@ -615,8 +615,10 @@ static void finish(ffi_call *c, op which, const dl_tensor *codes, const dl_tenso
         c->out.scale_out = scales == NULL ? NULL : (char *)scales->data + scales->byte_offset;
     } else if (c->out.format == 0 && which != QUANTIZE) {
         out = NULL; // y alone
-        if (scales != NULL)
+        if (scales != NULL) {
             fail(c, "ValueError", "scales without codes");
+            return;
+        }
     }
     epiq_status status = check(c, which, out);
     if (status != EPIQ_OK) {

@@ -206,6 +206,14 @@ static void rms_norm_takes_objects_and_absent_tensors(void **state)
     a.residual = a.residual_out = NULL;
     assert_int_equal(epiq_rms_norm(&a, NULL, NULL), EPIQ_OK);
     assert_memory_equal(y, y_plain, sizeof y);
+
+    // Scales without codes are refused before anything is written.
+    memset(y, 0xee, sizeof y);
+    memset(y_plain, 0xee, sizeof y_plain);
+    y_only[8] = args[8];
+    assert_int_equal(__tvm_ffi_epiq_rms_norm(NULL, y_only, COUNT(y_only), &result), -1);
+    assert_non_null(strstr(result.text, "scales without codes"));
+    assert_memory_equal(y, y_plain, sizeof y);
 }
 
 static void act_mul_and_back(void **state)
