@@ -152,17 +152,29 @@ static const dl_tensor *take(ffi_call *c, const char *name)
     return c->error[0] == '\0' ? tensor : NULL;
 }
 
+static char *data_of(const dl_tensor *t)
+{
+    return t->data == NULL ? NULL : (char *)t->data + t->byte_offset;
+}
+
+static int too_large(ffi_call *c, const char *name)
+{
+    return fail(c, "ValueError", "%s: its shape or its strides do not fit a memory", name);
+}
+
 /* All dimensions but the last as rows. */
 static int as_rows(ffi_call *c, const char *name, const dl_tensor *t, rows_view *v)
 {
     int last = t->ndim - 1;
-    int64_t bits = (int64_t)t->dtype.bits * t->dtype.lanes, stride = 0, above = 0;
+    int64_t bits = (int64_t)t->dtype.bits * t->dtype.lanes, stride = 0, above = 0, product;
     memset(v, 0, sizeof *v);
     v->dtype = t->dtype;
     v->rows = 1;
     v->cols = last < 0 ? 1 : t->shape[last];
-    v->data = t->data == NULL ? NULL : (char *)t->data + t->byte_offset;
-    v->row_bytes = v->cols * bits / 8;
+    v->data = data_of(t);
+    if (__builtin_mul_overflow(v->cols, bits, &product))
+        return too_large(c, name);
+    v->row_bytes = product / 8;
     if (last >= 0 && t->strides != NULL && t->strides[last] != 1 && v->cols > 1)
         return fail(c, "ValueError", "%s: elements of a row are not adjacent (stride %lld)", name,
                     (long long)t->strides[last]);
@@ -176,13 +188,18 @@ static int as_rows(ffi_call *c, const char *name, const dl_tensor *t, rows_view 
                     return fail(c, "ValueError", "%s: its rows are one and the same (stride 0)", name);
                 if (v->rows == 1)
                     stride = own;
-                above = own * t->shape[i];
+                if (__builtin_mul_overflow(own, t->shape[i], &above))
+                    return too_large(c, name);
             }
-            v->rows *= t->shape[i];
+            if (__builtin_mul_overflow(v->rows, t->shape[i], &v->rows))
+                return too_large(c, name);
         }
     }
-    if (v->rows > 1 && stride * bits != v->row_bytes * 8)
-        v->stride = stride * bits / 8;
+    if (__builtin_mul_overflow(v->rows, v->cols, &product) || __builtin_mul_overflow(v->rows, v->row_bytes, &product) ||
+        __builtin_mul_overflow(stride, bits, &product))
+        return too_large(c, name);
+    if (v->rows > 1 && product != v->row_bytes * 8)
+        v->stride = product / 8;
     return 1;
 }
 
@@ -240,16 +257,20 @@ static void *take_like(ffi_call *c, const char *name, const epiq_matrix *x, int6
     return v.data;
 }
 
+static int is_one(ffi_call *c, const char *name, const dl_tensor *t)
+{
+    rows_view v;
+    if (!as_rows(c, name, t, &v))
+        return 0;
+    return (float_type(v.dtype) == EPIQ_DTYPE_F32 && v.rows * v.cols == 1) ||
+           fail(c, "TypeError", "%s is not one float32", name);
+}
+
 /* An optional single float32. */
 static void *take_one(ffi_call *c, const char *name)
 {
-    rows_view v;
     const dl_tensor *t = take(c, name);
-    if (t == NULL || !as_rows(c, name, t, &v))
-        return NULL;
-    if (float_type(v.dtype) != EPIQ_DTYPE_F32 || v.rows * v.cols != 1)
-        fail(c, "TypeError", "%s is not one float32", name);
-    return v.data;
+    return t != NULL && is_one(c, name, t) ? data_of(t) : NULL;
 }
 
 static void take_weight(ffi_call *c, epiq_rms_norm_args *a)
@@ -612,7 +633,7 @@ static void finish(ffi_call *c, op which, const dl_tensor *codes, const dl_tenso
     } else if (codes != NULL) {
         c->out.codes_out = v.data;
         c->out.codes_row_stride = v.stride;
-        c->out.scale_out = scales == NULL ? NULL : (char *)scales->data + scales->byte_offset;
+        c->out.scale_out = scales == NULL ? NULL : data_of(scales);
     } else if (c->out.format == 0 && which != QUANTIZE) {
         out = NULL; // y alone
         if (scales != NULL) {
@@ -629,6 +650,9 @@ static void finish(ffi_call *c, op which, const dl_tensor *codes, const dl_tenso
         return;
     int64_t *stride = which == DEQUANTIZE ? &c->a.dequantize.scale_stride : &c->out.scale_stride;
     if (scales != NULL && c->sizes.scale_bytes != 0 && !scales_fit(c, scales, stride))
+        return;
+    if (scales != NULL && c->sizes.scale_dtype == 0 &&
+        !is_one(c, "scales", scales)) // of a tensor: it is read as a float
         return;
     status = run(c, which, out);
     if (status != EPIQ_OK)
@@ -727,7 +751,7 @@ int __tvm_ffi_epiq_dequantize(void *handle, const tvm_any *args, int32_t count, 
         a->rows = v.rows;
         a->cols = v.cols;
     }
-    a->scale = scales == NULL ? NULL : (const char *)scales->data + scales->byte_offset;
+    a->scale = scales == NULL ? NULL : data_of(scales);
     take_options(&c);
     finish(&c, DEQUANTIZE, codes, scales);
     return ended(&c, result);

@@ -268,6 +268,11 @@ static void act_mul_and_back(void **state)
                       any_words("format=int8 grain=tensor")};
     expect_ok(__tvm_ffi_epiq_dequantize(NULL, undo, COUNT(undo), &result), &result);
     assert_memory_equal(back, back_plain, sizeof back);
+
+    // The scale of a tensor is one float, whatever array it comes in.
+    undo[1] = any_tensor(tensor(&b1, q, DL_UINT, 8, 2, M, 1));
+    assert_int_equal(__tvm_ffi_epiq_dequantize(NULL, undo, COUNT(undo), &result), -1);
+    assert_non_null(strstr(result.text, "scales is not one float32"));
 }
 
 static void a_column_major_scale_may_be_the_view_or_the_stored_array(void **state)
@@ -358,6 +363,12 @@ static void errors_have_words(void **state)
     REFUSE(0, any_tensor(t), "elements of a row are not adjacent (stride 2)");
     memcpy(b.strides, (int64_t[2]){0, 1}, 2 * sizeof(int64_t));
     REFUSE(0, any_tensor(t), "one and the same");
+    memcpy(b.strides, (int64_t[2]){INT64_MAX / 2, 1}, 2 * sizeof(int64_t));
+    REFUSE(0, any_tensor(t), "x: its shape or its strides do not fit a memory");
+    REFUSE(0, any_tensor(tensor(&b, x, DL_BFLOAT, 16, 2, M, INT64_MAX / 8)), "do not fit a memory");
+    REFUSE(0, any_tensor(tensor(&b, x, DL_BFLOAT, 16, 2, INT64_MAX / 8, H)), "do not fit a memory");
+    tensor(&b, NULL, DL_UINT, 8, 2, M, H / 16)->byte_offset = 16; // no memory, whatever the offset
+    REFUSE(6, any_tensor(&b.t), "scale_out: NULL");
     t = tensor(&b, q, DL_UINT, 8, 2, M, H / 2);
     t->device.type = DL_CUDA;
     REFUSE(5, any_tensor(t), "codes is not on the device of the first tensor");
