@@ -94,6 +94,9 @@ void trt_log(Severity severity, const char *format, ...)
     va_end(list);
     for (size_t length = strlen(message); length > 0 && message[length - 1] == '\n'; length--)
         message[length - 1] = '\0';
+    for (char *c = message; *c != '\0'; c++) // names of layers and fields come from a file, and may hold anything
+        if (static_cast<unsigned char>(*c) < ' ')
+            *c = '?';
     if (!log_to_tensorrt(severity, message))
         fprintf(stderr, "[%s] %s\n", severity == Severity::ERROR ? "E" : "W", message);
 }

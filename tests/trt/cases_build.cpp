@@ -85,6 +85,8 @@ TRT_CASE(SB4_fields)
     }
     EXPECT(create("FusedSwiGLUQuant", {{"scales", 1.0f}}) == nullptr);
     EXPECT_LOGGED("there is no field \"scales\"");
+    EXPECT(create("FusedSwiGLUQuant", {{"sca\nle\x1b", 1.0f}}) == nullptr); // one line, whatever the file says
+    EXPECT_LOGGED("there is no field \"sca?le?\"");
     EXPECT(create("FusedSwiGLUQuant", {{"scale", 1.0f}, {"scale", 1.0f}}) == nullptr);
     EXPECT_LOGGED("given twice");
     EXPECT(create("FusedSwiGLUQuant", {{"epiq_trt_version", 1}}) == nullptr);
