@@ -7,6 +7,7 @@
 #     make test-all        test and test-frameworks
 #     make test-deep       the long tests alone (exhaustive sweeps)
 #     make test-clang      the suite built with clang
+#     make fuzz            fuzzes every target for ten minutes (SECONDS_EACH); needs clang's libFuzzer
 #     make install         to $(DESTDIR)$(PREFIX); `make uninstall` removes it again
 #     make format          lay out the sources with clang-format; `make format-check` only compares
 #     make clean           remove build/
@@ -50,6 +51,10 @@ test-deep:
 test-clang:
 	@CC=clang tools/setup/run_tests.sh suite
 
+fuzz:
+	@tools/setup/install_test_deps.sh
+	@tools/setup/fuzz.sh
+
 install: build
 	cmake --install $(release) --prefix "$(PREFIX)"
 
@@ -66,4 +71,5 @@ format-check:
 clean:
 	rm -rf build
 
-.PHONY: all build run test test-frameworks test-all test-deep test-clang install uninstall format format-check clean
+.PHONY: all build run test test-frameworks test-all test-deep test-clang fuzz \
+	install uninstall format format-check clean

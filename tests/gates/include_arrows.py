@@ -42,6 +42,7 @@ LAW = [
     ("tests/io/*", ["src/io/*", "tests/io/*"], None),
     ("tests/exhaustive/*", [PUBLIC, "src/arith/*", "tests/*"], None),
     ("tests/ffi/*", [PUBLIC, "src/ffi/*"], None),
+    ("tests/fuzz/*", [PUBLIC, "src/io/*", "src/ffi/*", "plugin/tensorrt/trt_abi.h", "tests/fuzz/*"], None),
     ("tests/package/*", [PUBLIC], None),
     ("tests/trt/*", [PUBLIC, "plugin/tensorrt/trt_abi.h", "tests/trt/*"], None),
     ("tests/*", [PUBLIC, "src/io/*", "tests/*"], None),

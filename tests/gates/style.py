@@ -17,7 +17,7 @@ from pathlib import Path
 CODE = {".c", ".h", ".inc", ".cu", ".cuh", ".cpp", ".py", ".sh", ".cmake", ".map"}
 CODE_NAMES = {"CMakeLists.txt", "Makefile", "run"}
 # Content that is not ours to lay out: data, and texts taken over word for word.
-VERBATIM = re.compile(r"^(LICENSE|data/.*|tests/golden/.*|.*\.(safetensors|npy|bin|gz|png|svg))$")
+VERBATIM = re.compile(r"^(LICENSE|data/.*|tests/golden/.*|tests/fuzz/corpus/.*|.*\.(safetensors|npy|bin|gz|png|svg))$")
 MAY_HOLD_TABS = re.compile(r"(^|/)Makefile$")
 MAY_HOLD_UNICODE = re.compile(r"^(README\.md|tools/capture/text\.txt)$")
 MAY_SHARE_A_NAME = {"README.md", "CMakeLists.txt", "__init__.py"}
