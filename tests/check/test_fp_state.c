@@ -112,14 +112,16 @@ static void *thread_main(void *data)
 }
 
 typedef struct odd_threads {
-    uint64_t state;
-    int changed;
+    uint64_t state, found; /* found: by the executor, if it was called */
+    int called, changed;
 } odd_threads;
 
 static void odd_executor(void *data, int32_t tasks, epiq_task task, void *work)
 {
     odd_threads *o = data;
     uint64_t caller = get_state(); /* of the call */
+    o->found = caller;
+    o->called = 1;
     set_state(states[0]);
     for (int32_t i = 0; i < tasks; i++) {
         thread_work t = {.task = task, .work = work, .index = i, .state = o->state};
@@ -155,6 +157,9 @@ static void check_states(const combination *c, int threads)
             if (status != EPIQ_OK)
                 fail_combination(c, "the call answers %s", epiq_word(status));
             check_left(c, expected, left);
+            if (odd.called && odd.found != expected)
+                fail_combination(c, "the executor runs in the state 0x%llx, the caller's is 0x%llx",
+                                 (unsigned long long)odd.found, (unsigned long long)expected);
             if (odd.changed)
                 fail_combination(c, "a task does not leave the state of its thread as it was");
             char what[64];
