@@ -7,6 +7,7 @@
 #     make test-all        test and test-frameworks
 #     make test-deep       the long tests alone (exhaustive sweeps)
 #     make test-clang      the suite built with clang
+#     make test-mutation   deliberate faults, each of which the tests must catch: half an hour
 #     make fuzz            fuzzes every target for ten minutes (SECONDS_EACH); needs clang's libFuzzer
 #     make install         to $(DESTDIR)$(PREFIX); `make uninstall` removes it again
 #     make format          lay out the sources with clang-format; `make format-check` only compares
@@ -51,6 +52,10 @@ test-deep:
 test-clang:
 	@CC=clang tools/setup/run_tests.sh suite
 
+test-mutation:
+	@tools/setup/install_test_deps.sh
+	@build/venv/bin/python tests/mutation/mutation.py
+
 fuzz:
 	@tools/setup/install_test_deps.sh
 	@tools/setup/fuzz.sh
@@ -71,5 +76,5 @@ format-check:
 clean:
 	rm -rf build
 
-.PHONY: all build run test test-frameworks test-all test-deep test-clang fuzz \
+.PHONY: all build run test test-frameworks test-all test-deep test-clang test-mutation fuzz \
 	install uninstall format format-check clean
