@@ -7,6 +7,8 @@
 #     make test-all        test and test-frameworks
 #     make test-deep       the long tests alone (exhaustive sweeps)
 #     make test-clang      the suite built with clang
+#     make test-tsan       the tests that use threads, under ThreadSanitizer
+#     make test-valgrind   some test programs under valgrind
 #     make test-mutation   deliberate faults, each of which the tests must catch: half an hour
 #     make fuzz            fuzzes every target for ten minutes (SECONDS_EACH); needs clang's libFuzzer
 #     make install         to $(DESTDIR)$(PREFIX); `make uninstall` removes it again
@@ -52,6 +54,12 @@ test-deep:
 test-clang:
 	@CC=clang tools/setup/run_tests.sh suite
 
+test-tsan:
+	@tools/setup/run_tests.sh tsan
+
+test-valgrind:
+	@tools/setup/run_tests.sh valgrind
+
 test-mutation:
 	@tools/setup/install_test_deps.sh
 	@build/venv/bin/python tests/mutation/mutation.py
@@ -76,5 +84,5 @@ format-check:
 clean:
 	rm -rf build
 
-.PHONY: all build run test test-frameworks test-all test-deep test-clang test-mutation fuzz \
+.PHONY: all build run test test-frameworks test-all test-deep test-clang test-tsan test-valgrind test-mutation fuzz \
 	install uninstall format format-check clean
