@@ -165,7 +165,7 @@ static int distance(const char *a, const char *b)
         n = MOST;
     for (int j = 0; j <= n; j++)
         row[j] = j;
-    for (int i = 0; a[i] != '\0' && i < MOST; i++) {
+    for (int i = 0; i < MOST && a[i] != '\0'; i++) {
         int diagonal = row[0];
         row[0] = i + 1;
         for (int j = 0; j < n; j++) {
