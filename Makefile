@@ -11,6 +11,7 @@
 #     make test-valgrind   some test programs under valgrind
 #     make test-mutation   deliberate faults, each of which the tests must catch: half an hour
 #     make fuzz            fuzzes every target for ten minutes (SECONDS_EACH); needs clang's libFuzzer
+#     make analyze         clang-tidy, cppcheck and gcc -fanalyzer
 #     make install         to $(DESTDIR)$(PREFIX); `make uninstall` removes it again
 #     make format          lay out the sources with clang-format; `make format-check` only compares
 #     make clean           remove build/
@@ -68,6 +69,10 @@ fuzz:
 	@tools/setup/install_test_deps.sh
 	@tools/setup/fuzz.sh
 
+analyze:
+	@tools/setup/install_test_deps.sh
+	@tools/setup/analyze.sh
+
 install: build
 	cmake --install $(release) --prefix "$(PREFIX)"
 
@@ -85,4 +90,4 @@ clean:
 	rm -rf build
 
 .PHONY: all build run test test-frameworks test-all test-deep test-clang test-tsan test-valgrind test-mutation fuzz \
-	install uninstall format format-check clean
+	analyze install uninstall format format-check clean
