@@ -121,11 +121,15 @@ def _load() -> ctypes.CDLL:
 lib = _load()
 
 
+def start(kind: str) -> int:
+    """The start of the block of numbers of a kind."""
+    return lib.epiq_value(kind.encode(), None)
+
+
 @functools.lru_cache(maxsize=None)
 def words(kind: str) -> tuple[str, ...]:
     """The words of a field of epiq.h: words("format") is ("e4m3", ...)."""
-    start = lib.epiq_value(kind.encode(), None)
-    found = (lib.epiq_word(start + i) for i in range(1, 100))
+    found = (lib.epiq_word(start(kind) + i) for i in range(1, 100))
     return tuple(word.decode() for word in found if word is not None)
 
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _calls, _library
+from . import backend_usable as _usable
 from ._calls import Quantized
 
 __all__ = ["act_mul", "dequantize", "quantize", "rms_norm"]
@@ -25,9 +26,10 @@ _TYPES = {"f32": jnp.float32, "f16": jnp.float16, "bf16": jnp.bfloat16, "e4m3": 
           "e5m2": jnp.float8_e5m2,
           "e8m0": jnp.float8_e8m0fnu, "i32": jnp.int32, "i8": jnp.int8, "u8": jnp.uint8}
 _WORDS = {np.dtype(jnp.float32): "f32", np.dtype(jnp.float16): "f16", np.dtype(jnp.bfloat16): "bf16"}
-_FLOATS = {"act_mul": ("alpha", "limit", "limit_after", "up_offset"), "rms_norm": ("eps", "weight_bias"),
-           "quantize": (),
-           "dequantize": ()}
+# The options of an operation in the order of its entry point, floats first: name and kind (of words, or int or float).
+_OPTIONS = {op: sorted((_calls.OWN[op] if op == "dequantize" else {**_calls.OWN[op], **_calls.QUANTIZER}).items(),
+                       key=lambda option: option[1] is not float) for op in _calls.OWN}
+_INTEGERS = {"group": 1, "ue8m0": 2, "padded_cols": 3}  # n of n * 10^12 + value: see src/ffi/tvm_ffi.c
 
 
 @functools.lru_cache(maxsize=None)
@@ -43,9 +45,12 @@ def _target(op: str) -> str:
     import jax_tvm_ffi
 
     name = f"epiq_{op}"
-    spec = ["args", "rets", *(f"attrs.{number}" for number in _FLOATS[op]), "attrs.words"]
+    spec = ["args", "rets", *(f"attrs.{option}" for option, _ in _OPTIONS[op])]
     jax_tvm_ffi.register_ffi_target(name, getattr(_module(), name), spec, platform="cpu")
-    if any(device.platform == "gpu" for device in jax.devices()):
+    gpus = [device for device in jax.local_devices() if device.platform == "gpu"]
+    for device in gpus:  # loads the kernels: XLA may capture the first call in a CUDA graph
+        _usable("cuda", device.local_hardware_id)
+    if gpus:
         jax_tvm_ffi.register_ffi_target(name, getattr(_module(), name), spec, platform="gpu", allow_cuda_graph=True)
     return name
 
@@ -54,29 +59,45 @@ def _absent():
     return jnp.zeros((0,), jnp.float32)
 
 
-def _words(op: str, options: dict) -> tuple[tuple, str]:
-    given = tuple((name, wanted) for name, wanted in options.items() if wanted)
-    text = " ".join(f"{name}={int(wanted) if isinstance(wanted, (bool, int)) else wanted}" for name, wanted in given
-                    if name not in _FLOATS[op])
-    return given, text
+def _given(op: str, options: dict) -> tuple:
+    """The options that are set, as (name, value)."""
+    known = dict(_OPTIONS[op])
+    for name in options:
+        if name not in known:
+            raise TypeError(f"epiq {op}: there is no option {name}")
+    return tuple((name, wanted) for name, wanted in options.items() if wanted)
+
+
+def _attributes(op: str, options: dict) -> dict:
+    """Every option as a number, 0 or the start of its enumeration for the default. No strings: jax-tvm-ffi 0.1.3 frees
+    one of more than 7 bytes before the call that reads it."""
+    given, numbers = dict(_given(op, options)), {}
+    for name, kind in _OPTIONS[op]:
+        wanted = given.get(name)
+        if kind is float:
+            numbers[name] = np.float32(wanted or 0.0)
+        elif kind is int:
+            count = int(wanted or 0)
+            if not 0 <= count < 10**12:
+                raise _library.Error(f"epiq {op}: {name}: {wanted!r} is out of range", "value")
+            numbers[name] = np.int64(_INTEGERS[name] * 10**12 + count)
+        else:
+            numbers[name] = np.int64(_library.value(kind, wanted) or _library.start(kind))
+    return numbers
 
 
 def _call(op: str, inputs: list, outputs: list, options: dict, aliases: Optional[dict] = None):
-    _, words = _words(op, options)
-    shapes = [
-    jax.ShapeDtypeStruct(
-        (0,), jnp.float32) if out is None else jax.ShapeDtypeStruct(
-            *out) for out in outputs]
-    floats = {name: np.float32(options.get(name) or 0.0) for name in _FLOATS[op]}
+    shapes = [jax.ShapeDtypeStruct(*(((0,), jnp.float32) if out is None else out)) for out in outputs]
     call = jax.ffi.ffi_call(_target(op), shapes, input_output_aliases=aliases, vmap_method="sequential")
-    results = call(*[_absent() if array is None else jnp.asarray(array) for array in inputs], **floats,
-                   words=words or " ")  # an empty string is refused: it is what a lost one looks like
+    results = call(*[_absent() if array is None else jnp.asarray(array) for array in inputs],
+                   **_attributes(op, options))
     return [None if out is None else result for out, result in zip(outputs, results)]
 
 
 def _quantizer(op: str, x, options: dict, present: tuple, weight=None, scales: tuple = ()):
-    """Shapes and types of the outputs: (codes, scale, y, workspace)."""
-    given, _ = _words(op, options)
+    """Shapes and types of the outputs: (workspace, codes, scale, y). The workspace is one, so that every call has its
+    own: the entry points take it between inputs and outputs."""
+    given = _given(op, options)
     dtype = _WORDS.get(np.dtype(x.dtype))
     if dtype is None:
         raise TypeError(f"epiq {op}: x is {x.dtype}; float32, float16 and bfloat16 can be quantized")
@@ -91,8 +112,8 @@ def _quantizer(op: str, x, options: dict, present: tuple, weight=None, scales: t
             scale = _calls.scale_shape(answer, lead), _TYPES[_library.word(answer.scale_dtype)]
     workspace = None
     if answer.workspace_bytes:
-        workspace = jnp.zeros((int(answer.workspace_bytes),), jnp.uint8)
-    return codes, scale, ((*lead, int(answer.cols)), x.dtype), workspace
+        workspace = (int(answer.workspace_bytes),), jnp.uint8
+    return workspace, codes, scale, ((*lead, int(answer.cols)), x.dtype)
 
 
 def _present(**tensors) -> tuple:
@@ -102,16 +123,11 @@ def _present(**tensors) -> tuple:
 def act_mul(x, up=None, *, scale=None, inv_scale=None, scale_ub=None, y: bool = False, compute_inv_scale: bool = False,
             **options) -> Quantized:
     """epiq.act_mul for JAX; options are those of epiq.act_mul. y=True also returns y."""
-    present = _present(
-    scale=scale,
-    inv_scale=inv_scale,
-    scale_ub=scale_ub,
-    up=up,
-    y_out=y,
-     inv_scale_out=compute_inv_scale)
-    codes, sf, y_out, workspace = _quantizer("act_mul", x, options, present)
-    outputs = [codes, sf, y_out if y else None, ((1,), jnp.float32) if compute_inv_scale else None]
-    codes, sf, y_new, gs = _call("act_mul", [x, up, scale, inv_scale, scale_ub, workspace], outputs, options)
+    present = _present(scale=scale, inv_scale=inv_scale, scale_ub=scale_ub, up=up, y_out=y,
+                       inv_scale_out=compute_inv_scale)
+    workspace, codes, sf, y_out = _quantizer("act_mul", x, options, present)
+    outputs = [workspace, codes, sf, y_out if y else None, ((1,), jnp.float32) if compute_inv_scale else None]
+    _, codes, sf, y_new, gs = _call("act_mul", [x, up, scale, inv_scale, scale_ub], outputs, options)
     return Quantized(codes, scale if sf is None else sf, inv_scale if gs is None else gs, y_new, None)
 
 
@@ -121,23 +137,22 @@ def rms_norm(x, weight, eps: float, *, residual=None, scale=None, inv_scale=None
     returned; y=True also returns y."""
     options = dict(options, eps=float(eps))
     present = _present(scale=scale, inv_scale=inv_scale, scale_ub=scale_ub, residual=residual, residual_out=residual,
-                       y_out=y,
-                       inv_scale_out=compute_inv_scale)
-    codes, sf, y_out, workspace = _quantizer("rms_norm", x, options, present, weight)
-    outputs = [codes, sf, y_out if y else None, y_out if residual is not None else None,
+                       y_out=y, inv_scale_out=compute_inv_scale)
+    workspace, codes, sf, y_out = _quantizer("rms_norm", x, options, present, weight)
+    outputs = [workspace, codes, sf, y_out if y else None, y_out if residual is not None else None,
                ((1,), jnp.float32) if compute_inv_scale else None]
-    codes, sf, y_new, new_residual, gs = _call(
-        "rms_norm", [x, residual, weight, scale, inv_scale, scale_ub, workspace], outputs, options,
-        {1: 3} if residual is not None else None)
+    _, codes, sf, y_new, new_residual, gs = _call(
+        "rms_norm", [x, residual, weight, scale, inv_scale, scale_ub], outputs, options,
+        {1: 4} if residual is not None else None)
     return Quantized(codes, scale if sf is None else sf, inv_scale if gs is None else gs, y_new, new_residual)
 
 
 def quantize(x, *, scale=None, inv_scale=None, scale_ub=None, compute_inv_scale: bool = False, **options) -> Quantized:
     """epiq.quantize for JAX; options are those of epiq.quantize."""
     present = _present(scale=scale, inv_scale=inv_scale, scale_ub=scale_ub, inv_scale_out=compute_inv_scale)
-    codes, sf, _, workspace = _quantizer("quantize", x, options, present)
-    outputs = [codes, sf, ((1,), jnp.float32) if compute_inv_scale else None]
-    codes, sf, gs = _call("quantize", [x, scale, inv_scale, scale_ub, workspace], outputs, options)
+    workspace, codes, sf, _ = _quantizer("quantize", x, options, present)
+    outputs = [workspace, codes, sf, ((1,), jnp.float32) if compute_inv_scale else None]
+    _, codes, sf, gs = _call("quantize", [x, scale, inv_scale, scale_ub], outputs, options)
     return Quantized(codes, scale if sf is None else sf, inv_scale if gs is None else gs, None, None)
 
 

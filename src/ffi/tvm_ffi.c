@@ -14,8 +14,10 @@
  *             view). scale, inv_scale, scale_ub and inv_scale_out hold one float32.
  * floats      In this order, as many as wanted: alpha limit limit_after up_offset; eps weight_bias.
  * words       Strings of `key=word` or `key=integer` with blanks between, in any number ("format=nvfp4
- *             layout=tile128x4"), or the numbers of the enumerations of epiq.h, which name their field by themselves
- *             (306 505). None is skipped, an empty string refused. Keys are the fields of epiq.h, and `backend`.
+ *             layout=tile128x4"), or integers, which name their field by themselves: the numbers of the enumerations
+ *             of epiq.h (306 505), the start of a block for the default (500), and n * 10^12 + value for the fields
+ *             that are integers: n is 1 for group, 2 for ue8m0, 3 for padded_cols (1000000000064 is group 64). None
+ *             is skipped, an empty string refused. Keys are the fields of epiq.h, and `backend`.
  * Stream      An opaque pointer among the words, else the environment's stream of the device, else the default one.
  * Result      None and 0; or an error raised through libtvm_ffi and -1. Where that library is not in the process, the
  *             result is the message as a raw string of this thread, valid until its next failing call. */
@@ -354,28 +356,31 @@ static int scales_fit(ffi_call *c, const dl_tensor *t, int64_t *stride)
 
 typedef struct option {
     const char *key; // kind of its words in epiq_value, or an integer field
-    int block;       // first number of its enumeration; 0: an integer
+    int block;       // first number of its enumeration; below FIRST_BLOCK: an integer, and its n
     size_t offset;   // in ffi_call
     int wide;        // 64-bit field
 } option;
 
+enum { GROUP = 1, UE8M0, PADDED_COLS, FIRST_BLOCK = 100 };
+static const int64_t field_unit = 1000000000000; // of n in a number of an integer field
+
 #define OUT(field, block) #field, block, offsetof(ffi_call, out.field), 0
 #define ARG(op, field, block) #field, block, offsetof(ffi_call, a.op.field), 0
-#define WIDE(field, place) #field, 0, offsetof(ffi_call, place.field), 1
+#define WIDE(field, place, n) #field, n, offsetof(ffi_call, place.field), 1
 #define BACKEND "backend", 100, offsetof(ffi_call, exec.backend), 0
 
 static const option quantize_options[] = {{OUT(format, 300)},
                                           {OUT(grain, 400)},
-                                          {OUT(group, 0)},
+                                          {OUT(group, GROUP)},
                                           {OUT(layout, 500)},
                                           {OUT(scale_dtype, 200)},
-                                          {OUT(ue8m0, 0)},
+                                          {OUT(ue8m0, UE8M0)},
                                           {OUT(mx_round, 1100)},
                                           {OUT(nvfp4, 1200)},
                                           {OUT(nan, 1300)},
                                           {OUT(pad_rows, 1400)},
                                           {BACKEND},
-                                          {WIDE(padded_cols, out)},
+                                          {WIDE(padded_cols, out, PADDED_COLS)},
                                           {0}};
 static const option act_mul_options[] = {{ARG(act_mul, act, 600)},
                                          {ARG(act_mul, order, 700)},
@@ -386,10 +391,10 @@ static const option rms_norm_options[] = {
     {ARG(rms_norm, chain, 800)}, {ARG(rms_norm, norm_round, 900)}, {ARG(rms_norm, sum_round, 1000)}, {0}};
 static const option dequantize_options[] = {{ARG(dequantize, format, 300)},
                                             {ARG(dequantize, grain, 400)},
-                                            {ARG(dequantize, group, 0)},
+                                            {ARG(dequantize, group, GROUP)},
                                             {ARG(dequantize, layout, 500)},
                                             {ARG(dequantize, scale_dtype, 200)},
-                                            {WIDE(padded_cols, a.dequantize)},
+                                            {WIDE(padded_cols, a.dequantize, PADDED_COLS)},
                                             {BACKEND},
                                             {0}};
 static const option none[] = {{0}};
@@ -416,16 +421,24 @@ static int set_option(ffi_call *c, const option *o, int64_t value)
     return 1;
 }
 
-static int set_number(ffi_call *c, int64_t value)
+static int set_number(ffi_call *c, int64_t number)
 {
-    const char *word = value > 0 && value < INT32_MAX ? epiq_word((int32_t)value) : NULL;
-    for (int table = 0; word != NULL && table < 2; table++) {
+    int64_t block = 0, value = 0;
+    if (number >= field_unit && number / field_unit < FIRST_BLOCK) {
+        block = number / field_unit;
+        value = number % field_unit;
+    } else if (number > FIRST_BLOCK && number < INT32_MAX &&
+               (number % 100 == 0 || epiq_word((int32_t)number) != NULL)) {
+        block = number / 100 * 100;
+        value = number == block ? 0 : number; // the start: the default
+    }
+    for (int table = 0; block != 0 && table < 2; table++) {
         for (const option *o = c->options[table]; o->key != NULL; o++) {
-            if (o->block != 0 && o->block == value / 100 * 100)
+            if (o->block == block && (o->wide || value <= INT32_MAX))
                 return set_option(c, o, value);
         }
     }
-    return fail(c, "ValueError", "%lld is the number of no option here (floats have a point)", (long long)value);
+    return fail(c, "ValueError", "%lld is the number of no option here (floats have a point)", (long long)number);
 }
 
 static int is_blank(char b)
@@ -448,7 +461,7 @@ static const option *find(const ffi_call *c, const char *key, size_t length)
 static int set_words(ffi_call *c, const char *text, size_t size)
 {
     size_t at = 0;
-    if (size == 0) /* jax-tvm-ffi 0.1.3 was seen to lose the string of the first call on a GPU */
+    if (size == 0) /* what a string is like that its owner freed too early, and no call means */
         return fail(c, "ValueError", "argument %d is an empty string; leave it out, or give a blank", (int)c->next);
     for (;;) {
         while (at < size && is_blank(text[at]))
@@ -473,7 +486,7 @@ static int set_words(ffi_call *c, const char *text, size_t size)
             return fail(c, "ValueError", "'%.*s': no value has so many characters", length, text + start);
         memcpy(word, text + equals + 1, bytes);
         word[bytes] = '\0';
-        if (o->block != 0) {
+        if (o->block >= FIRST_BLOCK) {
             value = epiq_value(o->key, word);
             if (value == 0)
                 return fail(c, "ValueError", "'%s' is no word of %s", word, o->key);

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Seen failing: with tvm_object of 16 bytes, with null strides refused, with byte_offset left out, with an option set
- * twice accepted, and with the error text not handed to the service. */
+ * twice accepted, and with the error text not handed to the service. The numbers of fields: with the quotient taken for
+ * the value, and with a start of a block refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -139,6 +140,24 @@ static void quantize_writes_the_bytes_of_the_plain_call(void **state)
     args[8] = any_integer(EPIQ_FORMAT_E4M3);
     expect_ok(__tvm_ffi_epiq_quantize(NULL, args, COUNT(args), &result), &result);
     assert_memory_equal(q, q_plain, sizeof q);
+
+    // Every field as a number, those of integers and those left to the default too.
+    args[8] = any_words("format=e4m3 grain=group group=32 ue8m0=1");
+    float pairs[M][2] = {{0}}, pairs_plain[M][2] = {{0}};
+    args[6] = any_tensor(tensor(&bs, pairs_plain, DL_FLOAT, 32, 2, M, 2));
+    expect_ok(__tvm_ffi_epiq_quantize(NULL, args, COUNT(args), &result), &result);
+    memcpy(q_plain, q, sizeof q);
+    memset(q, 0, sizeof q);
+    tvm_any numbers[16];
+    memcpy(numbers, args, sizeof args);
+    numbers[6] = any_tensor(tensor(&bs, pairs, DL_FLOAT, 32, 2, M, 2));
+    const int64_t given[] = {EPIQ_FORMAT_E4M3, EPIQ_GRAIN_GROUP, 1000000000032, 500, 2000000000001, 1100,
+                             3000000000000};
+    for (int i = 0; i < COUNT(given); i++)
+        numbers[8 + i] = any_integer(given[i]);
+    expect_ok(__tvm_ffi_epiq_quantize(NULL, numbers, 8 + COUNT(given), &result), &result);
+    assert_memory_equal(q, q_plain, sizeof q);
+    assert_memory_equal(pairs, pairs_plain, sizeof pairs);
 }
 
 static void rms_norm_takes_objects_and_absent_tensors(void **state)
@@ -355,6 +374,15 @@ static void errors_have_words(void **state)
     REFUSE(8, any_words("format=nvfp4 group=32"), "group");
     REFUSE(9, any_integer(EPIQ_FORMAT_E4M3), "format is given twice");
     REFUSE(9, any_integer(16), "16 is the number of no option here");
+    REFUSE(9, any_integer(100), "100 is the number of no option here");
+    REFUSE(9, any_integer(0), "0 is the number of no option here");
+    REFUSE(9, any_integer(-1000000000016), "is the number of no option here");
+    REFUSE(9, any_integer(600), "600 is the number of no option here"); // act
+    REFUSE(9, any_integer(300), "format is given twice");
+    REFUSE(9, any_integer(1000000000032), "group");
+    REFUSE(9, any_integer(1000000000016 + (1ll << 32)), "is the number of no option here");
+    REFUSE(9, any_integer(4000000000016), "4000000000016 is the number of no option here");
+    REFUSE(9, any_integer(400000000000402), "400000000000402 is the number of no option here");
     REFUSE(9, any_float(1), "more floats than it has");
     REFUSE(9, ((tvm_any){.type_index = TVM_BOOL, .integer = 1}), "argument 9 is no float");
     dl_tensor *t = tensor(&b, x, DL_BFLOAT, 16, 2, M, H);
