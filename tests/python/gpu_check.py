@@ -27,7 +27,8 @@ import numpy_oracle as oracle  # noqa: E402
 
 
 def jax_only():
-    """In a process of its own: JAX against the CPU bytes of the plain package."""
+    """In a process of its own, so that the first call is the first that XLA makes on the GPU: JAX against the bytes of
+    the backend `c`."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -37,22 +38,88 @@ def jax_only():
 
     assert jax.default_backend() == "gpu", jax.default_backend()
     x, r, w = oracle.inputs(1, 130, 512), oracle.inputs(2, 130, 512), oracle.inputs(3, 1, 512)[0]
-    norm = jax.jit(lambda x, r, w, gs: epiq.jax.rms_norm(x, w, 1e-6, residual=r, weight_bias=1.0, format="nvfp4",
-                                                         layout="tile128x4", inv_scale=gs, y=True))
-    found = [norm(jnp.asarray(x), jnp.asarray(r), jnp.asarray(w), jnp.array([4.0])),
-             jax.jit(lambda x: epiq.jax.act_mul(x, format="e4m3"))(jnp.asarray(x)),
-             jax.jit(lambda x: epiq.jax.quantize(x, format="e4m3", grain="tensor"))(jnp.asarray(x))]
-    wanted = [epiq.rms_norm(x, w, 1e-6, residual=r, residual_out=True, weight_bias=1.0, format="nvfp4",
-                            layout="tile128x4", inv_scale=np.float32([4]), y_out=True),
-              epiq.act_mul(x, format="e4m3"), epiq.quantize(x, format="e4m3", grain="tensor")]
-    compared = 0
-    for ours, theirs in zip(found, wanted):
-        for one, other in zip(ours, theirs):
+    gs = np.float32([4])
+    on_gpu = [jnp.asarray(array) for array in (x, r, w, gs)]
+    norm = {"weight_bias": 1.0, "format": "nvfp4", "layout": "tile128x4"}
+    counted = {}
+
+    def compare(name, found, wanted):
+        for one, other in zip(found, wanted):
             if other is not None:
                 one, other = (np.asarray(array).view(np.uint8).ravel() for array in (one, other))
-                assert (one != other).sum() == 0, (one.size, int((one != other).sum()))
-                compared += one.size
-    print(f"JAX {jax.__version__} on {jax.devices()[0]}: {compared} bytes, 0 differing")
+                assert one.size == other.size, (name, one.size, other.size)
+                assert (one != other).sum() == 0, f"{name}: {int((one != other).sum())} of {one.size} bytes differ"
+                counted[name] = counted.get(name, 0) + one.size
+
+    def c_norm(x, r, **options):
+        return epiq.rms_norm(x, w, 1e-6, residual=r, residual_out=True, y_out=True, backend="c", **options)
+
+    # The first call, not under jit, with options whose words have more than 7 bytes.
+    found = epiq.jax.quantize(on_gpu[0], format="e4m3", grain="group", group=64, layout="col_aligned")
+    compare("first call", found, epiq.quantize(x, format="e4m3", grain="group", group=64, layout="col_aligned",
+                                               backend="c"))
+
+    jitted = jax.jit(lambda x, r, w, gs: epiq.jax.rms_norm(x, w, 1e-6, residual=r, inv_scale=gs, y=True, **norm))
+    for _ in range(3):
+        compare("jit", jitted(*on_gpu), c_norm(x, r, inv_scale=gs, **norm))
+
+    # Ten calls in one program, most with a workspace: enough in a row for XLA to make them a CUDA graph.
+    kinds = [{"format": "e4m3", "grain": "tensor"}, {"format": "int8"}, {"format": "mxfp8"}, {"format": "mxfp4"},
+             {"format": "e5m2", "grain": "tensor"},
+             {"format": "e4m3", "grain": "group", "layout": "col", "ue8m0": True}]
+    acts = [{"format": "e4m3"}, {"format": "e4m3", "act": "gelu_tanh", "order": "interleaved", "limit": 7.0}]
+
+    @jax.jit
+    def many(x):
+        nvfp4 = epiq.jax.quantize(x, format="nvfp4", layout="tile128x4", compute_inv_scale=True)
+        return ([epiq.jax.quantize(x, **kind) for kind in kinds] + [epiq.jax.act_mul(x, **act) for act in acts]
+                + [nvfp4], epiq.jax.dequantize(nvfp4.codes, nvfp4.scale, inv_scale=nvfp4.inv_scale, format="nvfp4",
+                                               layout="tile128x4"))
+
+    nvfp4 = epiq.quantize(x, format="nvfp4", layout="tile128x4", inv_scale_out=True, backend="c")
+    wanted = ([epiq.quantize(x, backend="c", **kind) for kind in kinds]
+              + [epiq.act_mul(x, backend="c", **act) for act in acts] + [nvfp4])
+    y = epiq.dequantize(nvfp4.codes, nvfp4.scale, inv_scale=nvfp4.inv_scale, format="nvfp4", layout="tile128x4",
+                        backend="c")
+    for _ in range(3):
+        found, back = many(on_gpu[0])
+        for one, other in zip(found, wanted):
+            compare("ten calls in one program", one, other)
+        compare("ten calls in one program", [back], [y])
+
+    # In place: JAX gives a donated buffer to the first output of its shape, so the residual comes before y.
+    def residual_first(x, r):
+        out = epiq.jax.rms_norm(x, w, 1e-6, residual=r, inv_scale=gs, y=True, **norm)
+        return out.residual, out.codes, out.scale, out.y
+
+    mine = jnp.array(on_gpu[1], copy=True)
+    address = mine.unsafe_buffer_pointer()
+    found = jax.jit(residual_first, donate_argnums=1)(on_gpu[0], mine)
+    assert mine.is_deleted() and found[0].unsafe_buffer_pointer() == address, "the residual is not in place"
+    out = c_norm(x, r, inv_scale=gs, **norm)
+    compare("donated residual", found, (out.residual, out.codes, out.scale, out.y))
+
+    # In a loop on the device: y and the residual of one step are the inputs of the next.
+    def step(_, state):
+        out = epiq.jax.rms_norm(state[0], w, 1e-6, residual=state[1], format="e4m3", grain="tensor", y=True)
+        return out.y, out.residual, out.codes, out.scale
+
+    loop = jax.jit(lambda x, r: jax.lax.fori_loop(
+        0, 4, step, (x, r, jnp.zeros(x.shape, jnp.float8_e4m3fn), jnp.zeros((1,), jnp.float32))))
+    for _ in range(2):
+        found, (a, b) = loop(*on_gpu[:2]), (x, r)
+        for _ in range(4):
+            out = c_norm(a, b, format="e4m3", grain="tensor")
+            a, b = out.y, out.residual
+        compare("fori_loop", found, (out.y, out.residual, out.codes, out.scale))
+    try:
+        epiq.jax.dequantize(on_gpu[0].astype(jnp.uint8), format="e4m3", grain="tensor").block_until_ready()
+    except Exception as error:  # what JAX raises for a call that fails while running
+        assert "epiq_dequantize" in str(error) and "scale" in str(error), error
+    else:
+        raise AssertionError("a call without a scale was accepted")
+    said = ", ".join(f"{name} {count}" for name, count in counted.items())
+    print(f"JAX {jax.__version__} on {jax.devices()[0]}, bytes compared: {said}; 0 differing")
 
 
 if "--jax" in sys.argv:
@@ -337,6 +404,15 @@ if here("jax") and here("jax_tvm_ffi"):
     @check("JAX on the GPU")
     def jax_on_gpu():
         return run_script(str(HERE / "gpu_check.py"), "--jax")
+
+    for what, flag in (("every command in a CUDA graph", "--xla_gpu_graph_min_graph_size=1"),
+                       ("no CUDA graphs", "--xla_gpu_enable_command_buffer=")):
+        @check(f"JAX on the GPU, {what}")
+        def jax_with_flag():
+            os.environ["XLA_FLAGS"] = flag
+            if subprocess.run([sys.executable, "-c", "import jax; jax.devices()"], capture_output=True).returncode:
+                return f"left out: this XLA does not know {flag}"
+            return run_script(str(HERE / "gpu_check.py"), "--jax")
 else:
     print("left out: JAX (needs jax-tvm-ffi)")
 
