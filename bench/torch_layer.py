@@ -1,25 +1,33 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """torch_layer.py: one MLP layer on a GPU, norm + quant -> FP8 product -> activation + quant -> FP8 product, with epiq,
-with the unfused torch chain and with torch.compile, each captured in a CUDA graph.
+with the unfused torch chain and with torch.compile, each captured in a CUDA graph, beside bf16 without quantizing.
 
-    EPIQ_LIBRARY=build/cuda/libepiq.so PYTHONPATH=python python3 bench/torch_layer.py [--json FILE]
+    EPIQ_LIBRARY=build/cuda/libepiq.so PYTHONPATH=python python3 bench/torch_layer.py [--seconds S] [--json FILE]
+        [--plot FILE.svg] [--rows LIST] [--grains LIST] [--layers LIST] [--modes LIST] [--dry]
 
-Prints a table and writes JSON: microseconds a layer (median of batches of replays), the relative error of the output
-against bf16 products of the same inputs, and how many codes differ: of epiq against the quantizer run in torch on the y
-that epiq returns (0 is expected), and against the unfused chain. Grains: tensor (static scales), token (per row), and
-group (1x128, where this torch offers the product). NVFP4 is checked by dequantizing and multiplying; no GPU of compute
-capability 9.0 multiplies it.
+Prints Markdown tables: microseconds a layer (median of batches of replays), the relative error of the output against
+bf16 products of the same inputs, and how many codes differ: of epiq against the quantizer run in torch on the y that
+epiq returns (0 is expected), and against the unfused chain. Grains: tensor (static scales), token (per row), and group
+(1x128 by 128x128, rows padded to a multiple of 4, where this torch offers the product). NVFP4 is checked by decoding
+codes and swizzled scales in torch, against epiq.dequantize (0 differing is expected), and multiplying in bf16; no GPU
+of compute capability 9.0 multiplies it.
+
+What cannot run (a product that is not offered, a compiler that is missing) is left out with its reason. --seconds: no
+new measurement begins after so many; torch.compile comes last. --dry: on the CPU, small, the products emulated after a
+look at shapes and strides; codes and errors, no times.
 
 Layers: `production`, H 4096 and I 14336 with random inputs; `smollm2`, block 15 of data/ with its real x, residual and
 norm weight; its first matrix is the least-squares one that maps the real y to the real gate and up (64 tokens), the
-second is random. More rows than 64 repeat the tokens.
+second is random. More rows than 64 repeat the tokens; H 576 has no groups of 128.
 """
 
 import argparse
 import json
+import math
 import struct
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -30,6 +38,12 @@ import epiq.torch
 E4M3, BF16 = torch.float8_e4m3fn, torch.bfloat16
 EPS = 1e-5
 ROOT = Path(__file__).resolve().parents[1]
+MODES = {"epiq": "epiq", "unfused": "torch, unfused", "compiled": "torch.compile", "bf16": "torch in bf16"}
+
+
+def padded(rows, grain):
+    """Rows that a product is given: cuBLASLt wants vectors of 1x128 scales in multiples of four."""
+    return (rows + 3) // 4 * 4 if grain == "group" else rows
 
 
 def read_safetensors(path):
@@ -66,8 +80,7 @@ def smollm2(rows, device):
     return {"x": t["x"][pick], "residual": t["residual"][pick], "weight": t["weight"], "first": first, "second": second}
 
 
-# ---- Weights and products
-# ----------------------------------------------------------------------------------------------
+# ---- Weights and products ----------------------------------------------
 
 
 def quantized_weight(w, grain):
@@ -82,15 +95,41 @@ def quantized_weight(w, grain):
     n, k = f.shape
     blocks = f.reshape(n // 128, 128, k // 128, 128)
     s = blocks.abs().amax((1, 3)) / 448
-    return (blocks / s[:, None, :, None]).clamp(-448, 448).reshape(n, k).to(E4M3), s.t()
+    codes = (blocks / s[:, None, :, None]).clamp(-448, 448).reshape(n, k).to(E4M3)
+    lines = torch.zeros(n // 128, (k // 128 + 3) // 4 * 4, device=w.device)  # cuBLASLt: in fours too
+    lines[:, : k // 128] = s
+    return codes, lines[:, : k // 128].t()
+
+
+def expect_layout(a, sa, w, sw):
+    """What torch._scaled_mm asks for on compute capability 9.0."""
+    (m, k), n = a.shape, w.shape[0]
+    assert a.dtype == w.dtype == E4M3 and a.is_contiguous() and w.is_contiguous() and w.shape[1] == k
+    assert k % 16 == 0 and n % 16 == 0, (m, n, k)
+    assert sa.dtype == sw.dtype == torch.float32
+    if sw.numel() == 1:
+        assert sa.numel() == 1
+    elif sw.shape == (1, n):
+        assert sa.shape == (m, 1) and sa.is_contiguous() and sw.is_contiguous()
+    else:
+        assert m % 4 == 0 and sa.shape == (m, k // 128) and sa.stride() == (1, m), (sa.shape, sa.stride())
+        assert sw.shape == (k // 128, n // 128) and sw.stride(0) == 1 and sw.stride(1) % 4 == 0
 
 
 def product(a, sa, w):
-    return torch._scaled_mm(a, w[0].t(), scale_a=sa, scale_b=w[1], out_dtype=BF16)
+    """[M, N] in bf16; on the CPU by decoding."""
+    codes, sw = w
+    if a.is_cuda:
+        return torch._scaled_mm(a, codes.t(), scale_a=sa, scale_b=sw, out_dtype=BF16)
+    expect_layout(a, sa, codes, sw)
+    left, right = a.float(), codes.float()
+    if sw.numel() == 1 or sw.shape[0] == 1:
+        return (left * sa @ (right * sw.reshape(-1, 1)).t()).to(BF16)
+    left = left * sa.repeat_interleave(128, 1)
+    return (left @ (right * sw.t().repeat_interleave(128, 0).repeat_interleave(128, 1)).t()).to(BF16)
 
 
-# ---- The chain in torch
-# ------------------------------------------------------------------------------------------------
+# ---- The chain in torch ------------------------------------------------
 
 
 def torch_norm(x, residual, weight):
@@ -119,13 +158,21 @@ def torch_quant(y, grain, scale):
 
 def unfused(t, w1, w2, grain, s1, s2):
     y, h = torch_norm(t["x"], t["residual"], t["weight"])
+    rows = y.shape[0]
+    more = padded(rows, grain) - rows
+    if more:
+        y = torch.nn.functional.pad(y, (0, 0, 0, more))
     q, sq = torch_quant(y, grain, s1)
-    a, sa = torch_quant(torch_act(product(q, sq, w1)), grain, s2)
-    return product(a, sa, w2), h, q, a
+    gate_up = product(q, sq, w1)
+    a, sa = torch_quant(torch_act(gate_up), grain, s2)
+    return product(a, sa, w2)[:rows], h, q[:rows], a[:rows], gate_up[:rows]
 
 
-# ---- The same with epiq
-# ------------------------------------------------------------------------------------------------
+def bf16(t):
+    return (torch_act(torch_norm(t["x"], t["residual"], t["weight"])[0] @ t["first"].t()) @ t["second"].t(),)
+
+
+# ---- The same with epiq ------------------------------------------------
 
 
 class Fused:
@@ -133,37 +180,51 @@ class Fused:
 
     def __init__(self, t, grain, s1, s2):
         rows, hidden = t["x"].shape
-        inner, device = t["second"].shape[1], t["x"].device
-        self.t, self.grain, self.s1, self.s2 = t, grain, s1, s2
-        self.q = torch.empty(rows, hidden, dtype=E4M3, device=device)
-        self.a = torch.empty(rows, inner, dtype=E4M3, device=device)
+        inner, device, lines = t["second"].shape[1], t["x"].device, padded(rows, grain)
+        self.t, self.grain, self.static, self.rows = t, grain, (s1, s2), rows
+        self.codes = [torch.zeros(lines, width, dtype=torch.uint8, device=device).view(E4M3)
+                      for width in (hidden, inner)]
         self.new_residual = torch.empty_like(t["residual"])
         self.options = {"format": "e4m3", "grain": grain}
-        self.scales = [None, None]
         if grain == "token":
             self.scales = [torch.empty(rows, 1, device=device) for _ in range(2)]
         elif grain == "group":
-            self.options["layout"] = "col"
-            self.scales = [torch.empty(width // 128, rows, device=device) for width in (hidden, inner)]
+            self.options["layout"] = "col_aligned"
+            self.scales = [torch.zeros(width // 128, lines, device=device) for width in (hidden, inner)]
 
-    def given(self, at, static):
+    def outputs(self, at):
+        """(arguments of epiq, scale for the product)."""
+        given = {"codes_out": self.codes[at][: self.rows], **self.options}
         if self.grain == "tensor":
-            return {"scale": static}, static
-        return {"scale_out": self.scales[at]}, self.scales[at] if self.grain == "token" else self.scales[at].t()
+            return {"scale": self.static[at], **given}, self.static[at]
+        scales = self.scales[at]
+        return {"scale_out": scales, **given}, scales if self.grain == "token" else scales.t()
 
     def __call__(self, w1, w2):
-        t = self.t
-        given, sq = self.given(0, self.s1)
+        t, rows = self.t, self.rows
+        given, scale = self.outputs(0)
         torch.ops.epiq.rms_norm_out(t["x"], t["weight"], EPS, residual=t["residual"], residual_out=self.new_residual,
-                                    codes_out=self.q, **self.options, **given)
-        gate_up = product(self.q, sq, w1)
-        given, sa = self.given(1, self.s2)
-        torch.ops.epiq.act_mul_out(gate_up, codes_out=self.a, **self.options, **given)
-        return product(self.a, sa, w2), self.new_residual, self.q, self.a
+                                    **given)
+        gate_up = product(self.codes[0], scale, w1)[:rows]
+        given, scale = self.outputs(1)
+        torch.ops.epiq.act_mul_out(gate_up, **given)
+        return product(self.codes[1], scale, w2)[:rows], self.new_residual, self.codes[0][:rows], \
+            self.codes[1][:rows], gate_up
+
+    def differing_given_y(self, q, a, gate_up):
+        """Codes other than those of the quantizer in torch on the y that epiq returns."""
+        t, count = self.t, 0
+        for at, codes in enumerate((q, a)):
+            given = {name: value for name, value in self.outputs(at)[0].items() if not name.endswith("_out")}
+            if at == 0:
+                out = epiq.rms_norm(t["x"], t["weight"], EPS, residual=t["residual"], y_out=True, **given)
+            else:
+                out = epiq.act_mul(gate_up, y_out=True, **given)
+            count += differing(codes, torch_quant(out.y, self.grain, self.static[at])[0])
+        return count
 
 
-# ---- Measuring
-# ---------------------------------------------------------------------------------------------------------
+# ---- Measuring ---------------------------------------------------------
 
 
 def graph_time(call, batches=15, replays=20):
@@ -199,102 +260,228 @@ def relative_error(found, wanted):
     return float((found.float() - wanted.float()).norm() / wanted.float().norm())
 
 
-def nvfp4_error(t, reference):
-    """The layer with inputs of both products in NVFP4 (128x4 tiles), dequantized and multiplied in bf16."""
-    def through(x_or_q):
-        q = x_or_q
-        return epiq.dequantize(q.codes, q.scale, format="nvfp4", layout="tile128x4", inv_scale=q.inv_scale,
-                               dtype="bf16")
+def decoded_nvfp4(q, rows, cols):
+    """Codes and 128x4 tiles of scales as float32, in torch alone."""
+    packed = q.codes.view(torch.uint8)
+    values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6], device=packed.device)
+    nibbles = torch.stack([packed & 15, packed >> 4], -1).reshape(rows, cols).long()
+    values = values[nibbles & 7] * torch.where(nibbles > 7, -1.0, 1.0)
+    m = torch.arange(rows, device=packed.device)[:, None]
+    k = torch.arange(cols // 16, device=packed.device)[None, :]
+    tiles = (cols // 16 + 3) // 4
+    at = ((m >> 7) * tiles + (k >> 2)) * 512 + (m & 31) * 16 + ((m >> 5) & 3) * 4 + (k & 3)
+    scales = q.scale.view(torch.uint8).flatten()[at].view(E4M3).float()
+    return values * scales.repeat_interleave(16, 1) * (1 / q.inv_scale)
 
-    options = {"format": "nvfp4", "layout": "tile128x4", "inv_scale_out": True}
-    norm = epiq.rms_norm(t["x"], t["weight"], EPS, residual=t["residual"], **options)
-    act = epiq.act_mul(through(norm) @ t["first"].t(), **options)
-    return relative_error(through(act) @ t["second"].t(), reference)
+
+def nvfp4(t, reference):
+    """The layer with inputs of both products in NVFP4, multiplied in bf16: error, and values that epiq.dequantize has
+    otherwise."""
+    options = {"format": "nvfp4", "layout": "tile128x4"}
+    wrong = 0
+
+    def decoded(q, shape):
+        nonlocal wrong
+        ours = epiq.dequantize(q.codes, q.scale, inv_scale=q.inv_scale, dtype="f32", **options)
+        y = decoded_nvfp4(q, *shape)
+        wrong += int((y != ours).sum())
+        return y.to(BF16)
+
+    norm = epiq.rms_norm(t["x"], t["weight"], EPS, residual=t["residual"], inv_scale_out=True, **options)
+    gate_up = decoded(norm, t["x"].shape) @ t["first"].t()
+    act = epiq.act_mul(gate_up, inv_scale_out=True, **options)
+    y = decoded(act, (gate_up.shape[0], gate_up.shape[1] // 2)) @ t["second"].t()
+    return {"nvfp4_error": relative_error(y, reference), "nvfp4_differing": wrong}
 
 
-def measure(name, t, grains):
-    y, _ = torch_norm(t["x"], t["residual"], t["weight"])
+def once(call):
+    """In place of graph_time, on the CPU."""
+    return None, call()
+
+
+def measure(t, grain, modes, entry, timed):
+    """Fills an entry: us, error, left_out by mode, and what codes differ."""
+    entry.setdefault("us", {}), entry.setdefault("error", {}), entry.setdefault("left_out", {})
+    y, h = torch_norm(t["x"], t["residual"], t["weight"])
     reference_act = torch_act(y @ t["first"].t())
     reference = reference_act @ t["second"].t()
     static = [(v.float().abs().max() / 448).reshape(1) for v in (y, reference_act)]
-    bf16, _ = graph_time(lambda: (torch_act(torch_norm(t["x"], t["residual"], t["weight"])[0] @ t["first"].t())
-                                  @ t["second"].t(),))
-    rows, hidden = t["x"].shape
-    common = {"layer": name, "rows": rows, "hidden": hidden, "inner": t["second"].shape[1], "bf16_us": bf16,
-              "nvfp4_dequantized_error": nvfp4_error(t, reference)}
-    for grain in grains:
-        entry = dict(common, grain=grain)
+    if grain == "group" and t["x"].shape[1] % 128:
+        entry["left_out"].update(dict.fromkeys(modes, f"H {t['x'].shape[1]} has no groups of 128"))
+        return
+    w1, w2 = quantized_weight(t["first"], grain), quantized_weight(t["second"], grain)
+    found = {}
+    for mode in modes:
         try:
-            w1, w2 = quantized_weight(t["first"], grain), quantized_weight(t["second"], grain)
-            fused = Fused(t, grain, *static)
-            entry["epiq_us"], ours = graph_time(lambda: fused(w1, w2))
-            entry["unfused_us"], theirs = graph_time(lambda: unfused(t, w1, w2, grain, *static))
-            torch._dynamo.reset()
-            compiled = torch.compile(unfused, fullgraph=True)
-            entry["compiled_us"], theirs_compiled = graph_time(lambda: compiled(t, w1, w2, grain, *static))
-        except (RuntimeError, ValueError) as error:
-            entry["not_offered"] = str(error).splitlines()[0][:200]
-            yield entry
+            if mode == "epiq":
+                fused = Fused(t, grain, *static)
+                us, found[mode] = timed(lambda: fused(w1, w2))
+                entry["codes"] = found[mode][2].numel() + found[mode][3].numel()
+                entry["differing_given_y"] = fused.differing_given_y(*found[mode][2:])
+                entry["residual_differing"] = differing(found[mode][1], h)
+            elif mode == "unfused":
+                us, found[mode] = timed(lambda: unfused(t, w1, w2, grain, *static))
+            elif mode == "bf16":
+                us, found[mode] = timed(lambda: bf16(t))
+            elif not t["x"].is_cuda:
+                raise RuntimeError("not in a dry run")
+            else:  # its default mode makes no CUDA graph of its own, so that this can be captured like the others
+                torch._dynamo.reset()
+                compiled = torch.compile(unfused, fullgraph=True, dynamic=False)
+                us, found[mode] = timed(lambda: compiled(t, w1, w2, grain, *static))
+            entry["us"][mode] = us
+            entry["error"][mode] = relative_error(found[mode][0], reference)
+            if not math.isfinite(entry["error"][mode]):
+                raise RuntimeError("the output is not finite")
+        except Exception as error:  # the other modes go on
+            reason = (str(error).strip().splitlines() or [""])[0][:160]
+            entry["left_out"][mode] = f"{type(error).__name__}: {reason}"
+            entry["us"].pop(mode, None), entry["error"].pop(mode, None)
+            if t["x"].is_cuda:
+                torch.cuda.synchronize()  # raises if the device is lost: nothing more can be measured then
+    if "epiq" in found and "unfused" in found:
+        entry["norm_differing_unfused"] = differing(found["epiq"][2], found["unfused"][2])
+
+
+# ---- What is printed ---------------------------------------------------
+
+
+def number(value, form):
+    return "-" if value is None else format(value, form)
+
+
+def tables(results, modes):
+    times, errors, reasons = [], [], {}
+    for e in results:
+        us = e["us"]
+        place = f"| {e['layer']} | {e['hidden']} x {e['inner']} | {e['rows']} | {e['grain']} |"
+        ratio = us["unfused"] / us["epiq"] if us.get("epiq") and us.get("unfused") else None
+        times.append(place + "".join(f" {number(us.get(mode), '.1f')} |" for mode in modes)
+                     + f" {number(ratio, '.2f')} |")
+        differ = [number(e.get(name), "d") for name in ("codes", "differing_given_y", "norm_differing_unfused",
+                                                        "residual_differing", "nvfp4_differing")]
+        errors.append(place + "".join(f" {number(e['error'].get(mode), '.5f')} |" for mode in modes)
+                      + f" {number(e.get('nvfp4_error'), '.5f')} | " + " | ".join(differ) + " |")
+        for mode, reason in e["left_out"].items():
+            reasons.setdefault((MODES.get(mode, "NVFP4"), reason), []).append(f"{e['layer']} {e['rows']} {e['grain']}")
+    lead, line = "| layer | H x I | M | grain |", "|---|---|--:|---|"
+    heads = "".join(f" {MODES[mode]} |" for mode in modes)
+    print(f"\nMicroseconds a layer, and those of the unfused chain over those of epiq:\n\n{lead}{heads} ratio |\n"
+          f"{line}{'--:|' * (len(modes) + 1)}", *times, sep="\n")
+    print(f"\nRelative error of the output against bf16, and with NVFP4 decoded. Differing: codes of epiq given y, "
+          f"codes of its norm from the\nunfused chain's, residuals, decoded NVFP4 values.\n\n{lead}{heads} NVFP4 | "
+          f"codes | given y | norm | residual | NVFP4 values |\n{line}{'--:|' * (len(modes) + 6)}", *errors, sep="\n")
+    for (mode, reason), places in reasons.items():
+        print(f"\nLeft out, {mode}: {reason}: {', '.join(places)}")
+
+
+def plot(path, results, modes, title):
+    """Bars of microseconds on a logarithmic scale, one panel a layer."""
+    colours = {"epiq": "#0b6e4f", "unfused": "#c44536", "compiled": "#e09f3e", "bf16": "#8d99ae"}
+    layers = [layer for layer in dict.fromkeys(e["layer"] for e in results)
+              if any(us for e in results if e["layer"] == layer for us in e["us"].values())]
+    bar, left, high = 11, 60, 240
+    out, top, width = [], 44, 400
+    for layer in layers:
+        entries = [e for e in results if e["layer"] == layer and any(e["us"].values())]
+        values = [us for e in entries for us in e["us"].values() if us]
+        low, up = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)) + 1e-9)
+        at = lambda us: top + high - (math.log10(us) - low) / (up - low) * high
+        step = bar * len(modes) + 14
+        right = left + step * len(entries)
+        width = max(width, right + 20)
+        out.append(f'<text x="{left}" y="{top - 8}">{layer}, H {entries[0]["hidden"]}, I {entries[0]["inner"]}</text>')
+        for power in range(low, up + 1):
+            y = at(10.0**power)
+            out.append(f'<line x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#ccc"/>'
+                       f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{10.0**power:g} us</text>')
+        for i, e in enumerate(entries):
+            for j, mode in enumerate(modes):
+                us = e["us"].get(mode)
+                if us:
+                    x, y = left + i * step + 7 + j * bar, at(us)
+                    out.append(f'<rect x="{x}" y="{y:.1f}" width="{bar - 1}" height="{top + high - y:.1f}" '
+                               f'fill="{colours[mode]}"><title>{MODES[mode]}: {us:.1f} us</title></rect>')
+            x = left + i * step + step / 2
+            out.append(f'<text x="{x:.1f}" y="{top + high + 14}" text-anchor="middle">M {e["rows"]}</text>'
+                       f'<text x="{x:.1f}" y="{top + high + 27}" text-anchor="middle">{e["grain"]}</text>')
+        top += high + 70
+    for j, mode in enumerate(modes):
+        x = left + j * 110
+        out.append(f'<rect x="{x}" y="{top - 30}" width="10" height="10" fill="{colours[mode]}"/>'
+                   f'<text x="{x + 14}" y="{top - 21}">{MODES[mode]}</text>')
+    width = max(width, left + 110 * len(modes), 60 + 6 * len(title))
+    Path(path).write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{top}" '
+                          f'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>\n'
+                          f'<text x="{left}" y="16" font-size="12">{title}</text>\n' + "\n".join(out) + "\n</svg>\n")
+
+
+def run(modes, entries, shape, device, timed, end):
+    """One pass over the settings."""
+    held = (None, None)
+    for (layer, rows, grain), entry in entries.items():
+        if time.monotonic() > end or not modes:
+            entry["left_out"].update(dict.fromkeys(modes, "the time was over"))
             continue
-        # Codes given y, then the whole chains.
-        options = {"format": "e4m3", "grain": grain, "y_out": True}
-        if grain == "tensor":
-            norm = epiq.rms_norm(t["x"], t["weight"], EPS, residual=t["residual"], scale=static[0], **options)
-        else:
-            layout = {"layout": "col"} if grain == "group" else {}
-            norm = epiq.rms_norm(t["x"], t["weight"], EPS, residual=t["residual"], **options, **layout)
-        entry["codes"] = ours[2].numel() + ours[3].numel()
-        entry["codes_differing_given_y"] = differing(norm.codes, torch_quant(norm.y, grain, static[0])[0])
-        gate_up = product(norm.codes, {"tensor": static[0], "token": norm.scale, "group": None}.get(grain)
-                          if grain != "group" else norm.scale.t(), w1)
-        act_given = {"scale": static[1]} if grain == "tensor" else {"layout": "col"} if grain == "group" else {}
-        act = epiq.act_mul(gate_up, **options, **act_given)
-        entry["codes_differing_given_y"] += differing(act.codes, torch_quant(act.y, grain, static[1])[0])
-        entry["same_as_eager"] = differing(ours[2], norm.codes) + differing(ours[3], act.codes) == 0
-        entry["norm_codes_differing_unfused"] = differing(ours[2], theirs[2])
-        entry["norm_codes_differing_compiled"] = differing(ours[2], theirs_compiled[2])
-        entry["residual_differing_unfused"] = differing(ours[1], theirs[1])
-        for label, outputs in (("epiq", ours), ("unfused", theirs), ("compiled", theirs_compiled)):
-            entry[f"{label}_error"] = relative_error(outputs[0], reference)
-        yield entry
+        if held[0] != (layer, rows):
+            held = (layer, rows), production(rows, *shape, device) if layer == "production" else smollm2(rows, device)
+        t = held[1]
+        entry.update(hidden=t["x"].shape[1], inner=t["second"].shape[1])
+        if "compiled" not in modes:
+            try:
+                entry.update(nvfp4(t, bf16(t)[0]))
+            except Exception as error:
+                entry["left_out"]["nvfp4"] = f"{type(error).__name__}: {error}"
+        begin = time.monotonic()
+        measure(t, grain, modes, entry, timed)
+        said = ", ".join(f"{mode} left out ({entry['left_out'][mode]})" if mode in entry["left_out"] else
+                         f"{mode} {number(entry['us'].get(mode), '.1f')} us" for mode in modes)
+        print(f"{layer} M {rows} {grain}: {said} ({time.monotonic() - begin:.1f} s)", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--json")
+    parser.add_argument("--plot")
+    parser.add_argument("--seconds", type=float, default=480)
+    parser.add_argument("--dry", action="store_true")
     parser.add_argument("--rows", default="1,16,128,1024")
     parser.add_argument("--grains", default="tensor,token,group")
     parser.add_argument("--layers", default="production,smollm2")
+    parser.add_argument("--modes", default=",".join(MODES))
     arguments = parser.parse_args()
-    usable, text = epiq.backend_usable("cuda", 0)
-    if not torch.cuda.is_available() or not usable:
+    end = time.monotonic() + arguments.seconds
+    usable, text = epiq.backend_usable("c") if arguments.dry else epiq.backend_usable("cuda", 0)
+    if not usable or not (arguments.dry or torch.cuda.is_available()):
         print(f"no GPU to measure on: {text}")
         return 77
     torch.backends.cuda.matmul.allow_tf32 = False
-    results = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "epiq": epiq.info()["version"],
-               "build": epiq.info()["build"], "method": "CUDA graph, median of 15 batches of 20 replays", "results": []}
-    print(f"{results['gpu']}, torch {results['torch']}; microseconds a layer, CUDA graph, median of 15 x 20 replays")
-    print(f"{'layer':10} {'rows':>5} {'grain':6} | {'epiq':>8} {'unfused':>8} {'compile':>8} {'bf16':>8} | "
-          f"{'error':>8} {'unfused':>8} {'nvfp4':>8} | codes differing given y, from the unfused norm")
-    for layer in arguments.layers.split(","):
-        for rows in map(int, arguments.rows.split(",")):
-            t = production(rows, 4096, 14336, "cuda") if layer == "production" else smollm2(rows, "cuda")
-            grains = [g for g in arguments.grains.split(",") if g != "group" or t["x"].shape[1] % 128 == 0]
-            for entry in measure(layer, t, grains):
-                results["results"].append(entry)
-                if "not_offered" in entry:
-                    print(f"{layer:10} {rows:5} {entry['grain']:6} | not offered: {entry['not_offered']}")
-                    continue
-                print(f"{layer:10} {rows:5} {entry['grain']:6} | {entry['epiq_us']:8.2f} {entry['unfused_us']:8.2f} "
-                      f"{entry['compiled_us']:8.2f} {entry['bf16_us']:8.2f} | {entry['epiq_error']:8.5f} "
-                      f"{entry['unfused_error']:8.5f} {entry['nvfp4_dequantized_error']:8.5f} | "
-                      f"{entry['codes_differing_given_y']} of {entry['codes']}, "
-                      f"{entry['norm_codes_differing_unfused']}",
-                      flush=True)
+    device, timed = ("cpu", once) if arguments.dry else ("cuda", graph_time)
+    shape = (512, 1024) if arguments.dry else (4096, 14336)
+    modes = [mode for mode in MODES if mode in arguments.modes.split(",")]
+    results = {"gpu": "none" if arguments.dry else torch.cuda.get_device_name(), "torch": torch.__version__,
+               "cuda": torch.version.cuda, "epiq": epiq.info()["version"], "build": epiq.info()["build"],
+               "method": "CUDA graph, median of 15 batches of 20 replays", "results": []}
+    print(f"{results['gpu']}, torch {results['torch']}, CUDA {results['cuda']}; {results['method']}")
+    entries = {(layer, rows, grain): {"layer": layer, "rows": rows, "grain": grain, "us": {}, "error": {},
+                                      "left_out": {}}
+               for layer in arguments.layers.split(",") for rows in map(int, arguments.rows.split(","))
+               for grain in arguments.grains.split(",")}
+    try:
+        for part in (set(modes) - {"compiled"}, set(modes) & {"compiled"}):  # torch.compile takes the most time
+            run([mode for mode in modes if mode in part], entries, shape, device, timed, end)
+    except Exception as error:  # for instance a lost device: what was measured is printed
+        print(f"stopped: {type(error).__name__}: {error}")
+    results["results"] = [entry for entry in entries.values() if "hidden" in entry]
+    tables(results["results"], modes)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(results, indent=1) + "\n")
-    bad = [e for e in results["results"] if e.get("codes_differing_given_y") or e.get("same_as_eager") is False]
-    print(f"{len(results['results'])} rows; {len(bad)} with codes that differ given y")
+    if arguments.plot:
+        plot(arguments.plot, results["results"], modes,
+             f"Microseconds a layer, {results['gpu']}, torch {results['torch']}")
+    bad = [e for e in results["results"] if e.get("differing_given_y") or e.get("nvfp4_differing")]
+    print(f"\n{len(entries)} settings, {sum('differing_given_y' in e for e in results['results'])} run by epiq; "
+          f"{len(bad)} with codes that differ")
     return 1 if bad else 0
 
 
