@@ -4,9 +4,9 @@
 #     bench/peers/build_peers.sh FLASHINFER_FOLDER OUT [CUTLASS_FOLDER]
 #
 # FLASHINFER_FOLDER: a checkout of github.com/flashinfer-ai/flashinfer (include and csrc are read); '-' for none.
-# CUTLASS_FOLDER: a checkout of github.com/NVIDIA/cutlass, FLASHINFER_FOLDER/3rdparty/cutlass unless given; without one
-# FlashInfer's FP8 quantizers are left out. ARCH (90) and NVCC from the environment. Writes OUT/libpeer_flashinfer.so and
-# OUT/libpeer_seed_a.so, with the CUDA runtime inside.
+# CUTLASS_FOLDER: a checkout of github.com/NVIDIA/cutlass, FLASHINFER_FOLDER/3rdparty/cutlass unless given; without it
+# FlashInfer's FP8 quantizers are left out. ARCH (90) and NVCC from the environment. Writes OUT/libpeer_flashinfer.so
+# and OUT/libpeer_seed_a.so, with the CUDA runtime inside. Takes minutes: a header holds whole matrix products.
 set -u
 [ $# -ge 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 flashinfer=$1 out=$2 cutlass=${3:-$1/3rdparty/cutlass}
@@ -30,7 +30,8 @@ compile() { # compile NAME ARGUMENTS...
 compile seed_a "$here/seed_a.cu" || { cat "$out/seed_a.log" >&2; failed=1; }
 if [ "$flashinfer" != - ]; then
     internal=$flashinfer/csrc/nv_internal
-    compile flashinfer "$here/flashinfer.cu" "$here/flashinfer_quantizers.cu" -DENABLE_BF16 -DENABLE_FP8 -DNDEBUG \
+    compile flashinfer -t 0 "$here/flashinfer.cu" "$here/flashinfer_quantizers.cu" \
+        "$internal"/cpp/common/{envUtils,logger,stringUtils,tllmException}.cpp -DENABLE_BF16 -DENABLE_FP8 -DNDEBUG \
         -I"$flashinfer/include" -I"$internal" -I"$internal/include" -I"$cutlass/include" -lcuda -lnvrtc \
         || { echo "without FlashInfer's FP8 quantizers: $(grep -m1 error "$out/flashinfer.log")" >&2
              compile flashinfer "$here/flashinfer.cu" -I"$flashinfer/include"; } \

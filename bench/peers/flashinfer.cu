@@ -3,10 +3,10 @@
  *
  *     bench/peers/build_peers.sh FLASHINFER_FOLDER OUT
  *
- * Kernels and launches are FlashInfer's, from its headers; of silu, which has no launcher in a header, grid and
- * block are those its own launcher takes. All are launched with programmatic dependent launch. Absent: its NVFP4, MXFP4 and MXFP8 quantizers, whose kernels are empty below compute
- * capability 10.0, and a static FP8 quantizer of an activation, which it does not have.
- * flashinfer_quantizers.cu has its FP8 quantizers. */
+ * Kernels and launches are FlashInfer's, from its headers; of silu, which has no launcher in a header, grid and block
+ * are those its own launcher takes. All are launched with programmatic dependent launch. Absent: its NVFP4, MXFP4 and
+ * MXFP8 quantizers, whose kernels are empty below compute capability 10.0, and a static FP8 quantizer of an activation,
+ * which it does not have. flashinfer_quantizers.cu has its other FP8 quantizers. */
 #include <flashinfer/activation.cuh>
 #include <flashinfer/norm.cuh>
 
@@ -20,7 +20,7 @@ typedef __nv_fp8_e4m3 e4m3;
  *   x [rows, cols], or [rows, 2 cols] for silu; residual [rows, cols], overwritten by the sum; weight [cols]
  *   y [rows, cols] bf16; codes [rows, cols]; scales: float; scale: one float */
 #define PEER(name)                                                                                                     \
-    extern "C" __attribute__((visibility("default"))) int flashinfer_##name(                                          \
+    extern "C" __attribute__((visibility("default"))) int flashinfer_##name(                                           \
         bf16 *x, bf16 *residual, bf16 *weight, bf16 *y, e4m3 *codes, float *scales, float *scale, uint32_t rows,       \
         uint32_t cols, float eps, cudaStream_t stream)
 
@@ -47,13 +47,14 @@ PEER(gemma_add_rms_norm)
 
 PEER(rms_norm_e4m3)
 {
-    return flashinfer::norm::RMSNormQuant<bf16, e4m3>(x, weight, codes, rows, cols, cols, cols, scale, eps, true, stream);
+    return flashinfer::norm::RMSNormQuant<bf16, e4m3>(x, weight, codes, rows, cols, cols, cols, scale, eps, true,
+                                                      stream);
 }
 
 PEER(add_rms_norm_e4m3)
 {
-    return flashinfer::norm::FusedAddRMSNormQuant<bf16, e4m3>(x, residual, weight, codes, rows, cols, cols, cols, cols, scale, eps,
-                                                  true, stream);
+    return flashinfer::norm::FusedAddRMSNormQuant<bf16, e4m3>(x, residual, weight, codes, rows, cols, cols, cols, cols,
+                                                              scale, eps, true, stream);
 }
 
 __device__ __forceinline__ float peer_silu(const float &gate)
@@ -72,6 +73,6 @@ PEER(silu_and_mul)
     config.stream = stream;
     config.attrs = &attribute;
     config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, flashinfer::activation::act_and_mul_kernel<bf16, peer_silu>, y,
-                              (const bf16 *)x, (int)cols);
+    return cudaLaunchKernelEx(&config, flashinfer::activation::act_and_mul_kernel<bf16, peer_silu>, y, (const bf16 *)x,
+                              (int)cols);
 }

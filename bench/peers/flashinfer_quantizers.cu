@@ -1,5 +1,5 @@
-/* flashinfer_quantizers.cu: the FP8 quantizers in FlashInfer's csrc/nv_internal behind a C interface, the second half of
- * its unfused chains. SPDX-License-Identifier: Apache-2.0
+/* flashinfer_quantizers.cu: the FP8 quantizers in FlashInfer's csrc/nv_internal behind a C interface, the second half
+ * of its unfused chains. SPDX-License-Identifier: Apache-2.0
  *
  *     bench/peers/build_peers.sh FLASHINFER_FOLDER OUT CUTLASS_FOLDER
  *
@@ -16,7 +16,7 @@ typedef __nv_fp8_e4m3 e4m3;
 
 /* The arguments of flashinfer.cu. */
 #define PEER(name)                                                                                                     \
-    extern "C" __attribute__((visibility("default"))) int flashinfer_##name(                                          \
+    extern "C" __attribute__((visibility("default"))) int flashinfer_##name(                                           \
         bf16 *x, bf16 *residual, bf16 *weight, bf16 *y, e4m3 *codes, float *scales, float *scale, uint32_t rows,       \
         uint32_t cols, float eps, cudaStream_t stream)
 

@@ -37,9 +37,8 @@ __global__ void swiglu_e4m3(const __nv_bfloat16 *__restrict__ x, uint8_t *__rest
 }
 
 /* cols: a multiple of 8; rows: up to 65535, as the grid has them in y. Answers a cudaError_t. */
-extern "C" __attribute__((visibility("default"))) int seed_a_swiglu_e4m3(const void *x, void *codes,
-                                                                         const float *multiplier, int rows, int cols,
-                                                                         cudaStream_t stream)
+extern "C" __attribute__((visibility("default"))) int
+seed_a_swiglu_e4m3(const void *x, void *codes, const float *multiplier, int rows, int cols, cudaStream_t stream)
 {
     const int vectors = cols / 8;
     const int threads = vectors >= 256 ? 256 : (vectors + 31) / 32 * 32;
