@@ -231,14 +231,15 @@ def peer_epiq_early(p):
 
 def peer_flashinfer(p, library):
     if p.op != "rms_norm" or p.format != "e4m3 tensor":
-        raise Absent("no such fused kernel")
+        raise Absent("no such kernel")
     return library.call("add_rms_norm_e4m3", p)  # weights as they are, not 1 + w; the work is the same
 
 
 def peer_fi_chain(p, library):
     quantizer = {"e4m3 token": "e4m3_token", "e4m3 group128": "e4m3_group128"}.get(p.format)
     if quantizer is None:
-        raise Absent("no such quantizer for this GPU")
+        raise Absent("no such kernel" if p.op == "rms_norm" and p.format == "e4m3 tensor"
+                     else "FlashInfer has no quantizer to it for this GPU")
     first, where = library.first(p)
     second = library.call(quantizer, p, where)
 
@@ -250,7 +251,7 @@ def peer_fi_chain(p, library):
 
 def peer_fi_then_epiq(p, library):
     if p.format in ("e4m3 token", "e4m3 group128"):
-        raise Absent("fi_chain has it")
+        raise Absent("no such kernel")  # fi_chain has it
     first, where = library.first(p)
     given = {"inv_scale": p.multiplier} if p.format in STATIC else {}
 
@@ -286,7 +287,7 @@ def peer_seed_a(p, library):
 
 def peer_compile(p):
     if p.format not in ("e4m3 tensor", "e4m3 token"):
-        raise Absent("no chain in torch here")
+        raise Absent("no such kernel")
     token = p.format == "e4m3 token"
 
     def quantized(y, inverse):
@@ -428,7 +429,7 @@ class Sweep:
                     call(p.sets[0])
                     wanted = p.sets[0].codes.view(torch.uint8).clone()
             except Absent as reason:
-                if str(reason) not in ("no such kernel", "no such fused kernel", "fi_chain has it"):
+                if str(reason) != "no such kernel":
                     self.say(f"{name}: {op} {format}: absent: {reason}")
             except Exception as error:  # noqa: BLE001
                 self.say(f"{name}: {op} {format} {rows} x {cols}: {type(error).__name__}: {str(error)[:300]}")
@@ -470,6 +471,7 @@ class Sweep:
 
     def run(self):
         self.warm_triton()
+        torch.cuda.synchronize()
         gc.disable()
         with torch.cuda.stream(torch.cuda.Stream()), torch.no_grad():
             for number, point in enumerate(self.points()):
@@ -482,7 +484,10 @@ class Sweep:
                     self.say(f"{point[:4]}: {type(error).__name__}: {str(error)[:300]}")
                 if number % 40 == 39:
                     gc.collect()
+                    torch.cuda.empty_cache()
                     print(f"{number + 1} points, {self.left():.0f} s left", file=sys.stderr, flush=True)
+                    if self.given.csv:
+                        write_csv(self.given.csv, self.times)
 
 
 # ---- What is found
