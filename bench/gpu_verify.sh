@@ -36,9 +36,42 @@ step trt 60 "$folder/trt_mock_host" --cuda "$folder/plugin/tensorrt/libepiq_trt.
 EPIQ_LIBRARY=$folder/libepiq.so PYTHONPATH=python step python 200 python3 -X faulthandler tests/python/gpu_check.py
 LINES_OF_LOG=40 EPIQ_LIBRARY=$folder/libepiq.so PYTHONPATH=python step peers 200 python3 bench/gpu_peers.py
 LINES_OF_LOG=80 step bench 60 "$folder/gpu_bench" --large --small
-for tool in memcheck racecheck synccheck; do
+# The sanitizer has to find what is planted, or it says nothing of what it does not find.
+cat >"$folder/planted.cu" <<'EOF'
+__global__ void planted(int *p, int *q, int kind)
+{
+    __shared__ int s[64];
+    if (kind == 0)
+        p[threadIdx.x + 1] = 1;
+    if (kind == 1)
+        s[threadIdx.x] = 1, p[threadIdx.x] = s[63 - threadIdx.x];
+    if (kind == 2)
+        p[threadIdx.x] = q[threadIdx.x];
+}
+int main(int argc, char **argv)
+{
+    int *p, *q;
+    cudaMalloc(&p, 64 * sizeof *p);
+    cudaMalloc(&q, 64 * sizeof *q);
+    planted<<<1, 64>>>(p, q, argc > 1 ? argv[1][0] - '0' : 3);
+    return cudaDeviceSynchronize() != cudaSuccess;
+}
+EOF
+step planted_build 60 nvcc -arch=native -o "$folder/planted" "$folder/planted.cu"
+sanitize="compute-sanitizer --error-exitcode 1 --tool"
+for planted in memcheck:0 racecheck:1 initcheck:2; do
+    tool=${planted%:*}
+    step "planted_$tool" 60 bash -c \
+        "! $sanitize $tool $folder/planted ${planted#*:} && $sanitize $tool $folder/planted 3"
+done
+for tool in memcheck racecheck synccheck initcheck; do
     step "sanitizer_$tool" "${SANITIZER_SECONDS:-90}" \
-        compute-sanitizer --tool $tool --error-exitcode 1 "$folder/trt_mock_host" --cuda \
+        $sanitize $tool "$folder/trt_mock_host" --cuda \
         "$folder/plugin/tensorrt/libepiq_trt.so" enqueue_every_mode
+    for kernels in stream quad; do
+        EPIQ_CUDA_KERNELS=$kernels step "sanitizer_${tool}_$kernels" "${SANITIZER_SECONDS:-90}" \
+            $sanitize $tool "$folder/trt_mock_host" --cuda \
+            "$folder/plugin/tensorrt/libepiq_trt.so" enqueue_every_mode
+    done
 done
 exit $failed

@@ -455,6 +455,7 @@ Memory::Memory(const std::vector<unsigned char> &content) : bytes_(content.size(
         expect_cuda(driver::allocate(&pointer, all.size()), __LINE__);
         base_ = reinterpret_cast<void *>(pointer);
         expect_cuda(driver::to_device(pointer, all.data(), all.size()), __LINE__);
+        gpu_wait();
     } else {
         base_ = aligned_alloc(GUARD, (all.size() + GUARD - 1) / GUARD * GUARD);
         memcpy(base_, all.data(), all.size());
@@ -479,11 +480,13 @@ void Memory::write(const std::vector<unsigned char> &content)
 {
     if (content.empty())
         return;
-    if (on_gpu)
+    if (on_gpu) {
         expect_cuda(driver::to_device(reinterpret_cast<driver::Pointer>(data()), content.data(), content.size()),
                     __LINE__);
-    else
+        gpu_wait(); // from pageable memory: the bytes may arrive after the call, and our streams would not wait for them
+    } else {
         memcpy(data(), content.data(), content.size());
+    }
 }
 
 std::vector<unsigned char> Memory::read() const
