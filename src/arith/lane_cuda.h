@@ -277,6 +277,15 @@ AR_FN vf vf_rcp_1to5(vf b, int wide)
     return vf_fma(s, vf_fma(vf_neg(b), s, 1.0f), s);
 }
 
+/* RN_bf16 of this is that of silu(g) for every bf16 g from -87 on, NaN included, on the GPUs where the self-test
+ * compared them all: two approximate instructions in place of twenty exact ones. */
+AR_FN vf cuda_quick_silu(vf g)
+{
+    vf e;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(vf_mul(g, -0x1.715476p+0f)));
+    return vf_mul(g, vf_rcp_unit(vf_add(1.0f, e)));
+}
+
 /* ---- 16-bit floats in hardware ---- */
 
 #define LANE_HAS_F16_VALUE 1

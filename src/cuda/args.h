@@ -39,9 +39,10 @@ typedef struct cuda_args {
     int32_t slots;       /* amax values in workspace, 0: none */
     int32_t interleaved; /* gate in even, up in odd columns of x */
     int32_t weight_f32;
-    int32_t format; /* its place in EPIQI_FORMATS, or CUDA_NONE, CUDA_AMAX */
-    int32_t bits;   /* of a code */
-    int32_t group;  /* columns per scale, or 0 */
+    int32_t quick_silu; /* cuda_quick_silu may be used: plain silu of bf16 gates, rounded to bf16 */
+    int32_t format;     /* its place in EPIQI_FORMATS, or CUDA_NONE, CUDA_AMAX */
+    int32_t bits;       /* of a code */
+    int32_t group;      /* columns per scale, or 0 */
     int32_t layout;
     int32_t scale_bytes;
     int32_t scale_words; /* four byte-sized scales of neighbouring groups may be

@@ -190,8 +190,8 @@ extern "C" void epiqi_cuda_last_error(epiqi_text *text)
         epiqi_print(text, "  the CUDA runtime holds an error: %s (%d)\n", cudaGetErrorString(error), (int)error);
 }
 
-/* rcp.approx.ftz.f32 was compared with rcp~ for all 2^32 inputs on these GPUs;
- * others take the model. */
+/* On these GPUs rcp.approx.ftz.f32 was compared with rcp~ for all 2^32 inputs, and
+ * cuda_quick_silu with silu for all bf16; others take the models. */
 extern "C" int epiqi_cuda_rcp_unit(void)
 {
     return facts().capability == 90;
@@ -208,6 +208,14 @@ static cuda_rows rows_of(const epiqi_rows_at *m)
 static int dtype_index(epiq_dtype dtype)
 {
     return dtype == EPIQ_DTYPE_F32 ? AR_F32 : dtype == EPIQ_DTYPE_F16 ? AR_F16 : AR_BF16;
+}
+
+/* Whether what CUDA_SILU does is enough. */
+static int plain_silu(const epiqi_plan *p)
+{
+    return p->op == EPIQI_ACT_MUL && p->dtype != EPIQ_DTYPE_F32 && p->act == EPIQ_ACT_SILU &&
+           p->order != EPIQ_ORDER_UNGATED && p->order != EPIQ_ORDER_INTERLEAVED && p->alpha == 1.0f &&
+           p->limit == 0.0f && p->limit_after == 0.0f && p->up_offset == 0.0f;
 }
 
 static int aligned(const epiqi_rows_at *m, int64_t bytes)
@@ -257,6 +265,7 @@ static void fill_args(const epiqi_plan *p, cuda_args *a)
     a->act_mul.limit = p->limit;
     a->act_mul.limit_after = p->limit_after;
     a->act_mul.up_offset = p->up_offset;
+    a->quick_silu = plain_silu(p) && p->dtype == EPIQ_DTYPE_BF16 && round == AR_ROUND_TWICE && epiqi_cuda_rcp_unit();
     a->norm.round = round;
     a->norm.sum_round = p->sum_round == EPIQ_SUM_ROUND_T;
     a->norm.eps = p->eps;
@@ -318,14 +327,6 @@ static int whole_vectors(const epiqi_plan *p)
            (uintptr_t)p->weight % 16 == 0;
 }
 
-/* Whether what CUDA_SILU does is enough. */
-static int plain_silu(const epiqi_plan *p)
-{
-    return p->op == EPIQI_ACT_MUL && p->dtype != EPIQ_DTYPE_F32 && p->act == EPIQ_ACT_SILU &&
-           p->order != EPIQ_ORDER_UNGATED && p->order != EPIQ_ORDER_INTERLEAVED && p->alpha == 1.0f &&
-           p->limit == 0.0f && p->limit_after == 0.0f && p->up_offset == 0.0f;
-}
-
 /* Whether CUDA_TABLE can be used, which has tables of bf16 gates. */
 static int gated_halves(const epiqi_plan *p)
 {
@@ -362,14 +363,9 @@ static int preference(void)
     return p;
 }
 
-enum { /* of all rows: vectors, or pairs of columns, up to which or from which on a kernel is the fastest */
-       FEW_PAIRS = 132 * 1024,
-       QUAD_NORM = 3 << 15,
-       MOST_NORM = 1 << 23,
-       QUAD_TOKEN = 7 << 15,
-       STREAM_FLAT = 7 << 15,
-       TWO_A_THREAD = 1 << 18
-};
+/* Of all rows: vectors, or pairs of columns, up to which or from which on a kernel is the fastest. */
+static const int64_t FEW_PAIRS = 132 * 1024, QUAD_NORM = 3 << 15, MOST_NORM = 1 << 23, STREAM_FLAT = 7 << 15,
+                     TWO_A_THREAD = 1 << 18;
 
 /* The measured choices; doc/performance.md has the numbers. vectors: of a row.
  */
@@ -383,6 +379,18 @@ static void shape_pair(const epiqi_plan *p, int format, launch *l)
     l->pieces = (uint32_t)ceil_div(p->cols / 2, 128);
 }
 
+/* With token scales of act_mul and quantize, quads are the fastest up to so much work, and row_stream_kernel from so
+ * much on; by the vectors of a row. */
+static int64_t quads_of_tokens(int64_t vectors)
+{
+    return vectors > 1024 ? STREAM_FLAT : vectors > 384 ? 13 << 15 : 4 << 15;
+}
+
+static int64_t stream_of_tokens(int64_t vectors)
+{
+    return vectors > 1024 ? STREAM_FLAT : vectors > 384 ? 13 << 15 : 9 << 15;
+}
+
 /* Four columns a thread. */
 static void shape_quad(const epiqi_plan *p, int format, int64_t vectors, launch *l)
 {
@@ -390,7 +398,7 @@ static void shape_quad(const epiqi_plan *p, int format, int64_t vectors, launch 
     const int64_t all = p->rows * vectors, quads = 2 * vectors;
     if (preference() != QUAD_ALWAYS &&
         (preference() != BY_MEASUREMENT ||
-         (norm && token ? vectors > 256 || p->rows > 128 : all > (norm ? QUAD_NORM : QUAD_TOKEN))))
+         (norm && token ? vectors > 256 || p->rows > 128 : all >= (norm ? QUAD_NORM : quads_of_tokens(vectors)))))
         return;
     if (format >= CUDA_NONE || p->dtype == EPIQ_DTYPE_F32 || quads > (norm ? 2048 : 4096) ||
         (p->op == EPIQI_ACT_MUL && !plain_silu(p)) || (norm && p->weight_dtype != p->dtype) ||
@@ -423,8 +431,8 @@ static void shape_stream(const epiqi_plan *p, int format, int64_t vectors, cuda_
     const int inputs = p->op == EPIQI_ACT_MUL || p->residual.data != NULL ? 2 : 1;
     const int64_t all = p->rows * vectors;
     const int tensor_norm = norm && (p->format == NULL || p->grain == EPIQ_GRAIN_TENSOR);
-    const int slower =
-        tensor_norm ? all < QUAD_NORM || (vectors <= 512 && all >= MOST_NORM) : !norm && all < STREAM_FLAT;
+    const int slower = tensor_norm ? all < QUAD_NORM || (vectors <= 512 && all >= MOST_NORM)
+                                   : !norm && all < (token ? stream_of_tokens(vectors) : STREAM_FLAT);
     if (preference() != STREAM_ALWAYS && (preference() != BY_MEASUREMENT || slower))
         return;
     const device_facts f = facts();

@@ -86,7 +86,11 @@ DEV void fill_table(const cuda_args &a, float *table)
     for (uint32_t i = thread; i < TABLE_ENTRIES; i += blockDim.x * blockDim.y) {
         const uint32_t magnitude = TABLE_FIRST + ((i - TABLE_FIRST) & 0xfff);
         const float gate = vi_float(magnitude << 16 | i >> 12 << 31);
-        float y = wide ? gate_wide(a.act_mul, gate) : gate_narrow(a.act_mul, gate);
+        float y;
+        if (a.quick_silu && gate >= -87.0f)
+            y = cuda_quick_silu(gate);
+        else
+            y = wide ? gate_wide(a.act_mul, gate) : gate_narrow(a.act_mul, gate);
         if (a.act_mul.round == AR_ROUND_TWICE)
             y = ar_bf16_round(y);
         table[i] = y;
@@ -151,18 +155,42 @@ DEV void times_up(const ar_act_mul &p, const float up[8], float y[8])
     }
 }
 
+/* Whether cuda_quick_silu is right for two bf16 gates, for eight. */
+DEV bool quick_pair(uint32_t w)
+{
+    return vf_min_num(vi_float(w << 16), vi_float(w & 0xffff0000u)) >= -87.0f; /* false for NaN alone: no matter */
+}
+
+DEV uint32_t min_bf16x2(uint32_t a, uint32_t b)
+{
+    uint32_t r;
+    asm("min.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+
+DEV bool quick_gates(const uint4 &w)
+{
+    return quick_pair(min_bf16x2(min_bf16x2(w.x, w.y), min_bf16x2(w.z, w.w)));
+}
+
 /* ACT: CUDA_SILU for a gated silu in halves without limits, alpha or offset,
  * which most calls are: it has no choices left but its rounding points; CUDA_TABLE for any gated one in halves of bf16,
  * by a table; CUDA_ANY_ACT for every other. */
 template <int DT, int ACT>
-DEV void act_mul8(const ar_act_mul &p, const float *table, const raw8<DT> &gates, const float gate[8],
+DEV void act_mul8(const ar_act_mul &p, bool quick, const float *table, const raw8<DT> &gates, const float gate[8],
                   const float up[8], values<DT> &y)
 {
     if (ACT == CUDA_TABLE) {
         gates_by_table(p, table, gates.w[0], y.v);
         times_up(p, up, y.v);
     } else if (ACT == CUDA_SILU) {
-        plain_gate8<AR_SILU>(gate, y.v);
+        if (DT == AR_BF16 && quick && quick_gates(gates.w[0])) {
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                y.v[i] = cuda_quick_silu(gate[i]);
+        } else {
+            plain_gate8<AR_SILU>(gate, y.v);
+        }
         if (p.round == AR_ROUND_TWICE)
             round8<DT>(y.v);
 #pragma unroll
@@ -215,7 +243,7 @@ DEV void make_y(const cuda_args &a, const float *table, const inputs<OP, DT> &in
             up[i] = u[i];
         }
     }
-    act_mul8<DT, ACT>(a.act_mul, table, in.x, gate, up, y);
+    act_mul8<DT, ACT>(a.act_mul, a.quick_silu, table, in.x, gate, up, y);
 }
 
 /* y = 0. */
@@ -381,8 +409,13 @@ __global__ void __launch_bounds__(128) pair_kernel(const __grid_constant__ cuda_
         if (OP == CUDA_ACT_MUL) {
             const ar_act_mul plain = {AR_SILU, AR_ROUND_NONE, 1, 1.0f, 0.0f, 0.0f, 0.0f};
             widen_pair<DT>(up_word, b);
-            y[0] = ar_gate(&plain, 0, y[0]);
-            y[1] = ar_gate(&plain, 0, y[1]);
+            if (DT == AR_BF16 && a.quick_silu && quick_pair(gate_word)) {
+                y[0] = cuda_quick_silu(y[0]);
+                y[1] = cuda_quick_silu(y[1]);
+            } else {
+                y[0] = ar_gate(&plain, 0, y[0]);
+                y[1] = ar_gate(&plain, 0, y[1]);
+            }
             if (a.act_mul.round == AR_ROUND_TWICE)
                 widen_pair<DT>(narrow_pair<DT>(y), y);
             y[0] = vf_mul(y[0], b[0]);

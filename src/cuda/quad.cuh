@@ -108,9 +108,15 @@ __global__ void __launch_bounds__(1024) quad_kernel(const __grid_constant__ cuda
         words[i] = in[i];
         if (OP == CUDA_ACT_MUL) {
             const ar_act_mul plain = {AR_SILU, AR_ROUND_NONE, 1, 1.0f, 0.0f, 0.0f, 0.0f};
+            if (DT == AR_BF16 && a.quick_silu && quick_pair(min_bf16x2(in[i].x, in[i].y))) {
 #pragma unroll
-            for (int k = 0; k < 4; k++)
-                y[i][k] = ar_gate(&plain, 0, y[i][k]);
+                for (int k = 0; k < 4; k++)
+                    y[i][k] = cuda_quick_silu(y[i][k]);
+            } else {
+#pragma unroll
+                for (int k = 0; k < 4; k++)
+                    y[i][k] = ar_gate(&plain, 0, y[i][k]);
+            }
             if (a.act_mul.round == AR_ROUND_TWICE) {
                 widen_pair<DT>(narrow_pair<DT>(y[i]), y[i]);
                 widen_pair<DT>(narrow_pair<DT>(y[i] + 2), y[i] + 2);

@@ -5,12 +5,12 @@
 #
 # usage: library_size.sh LIBEPIQ.SO [SIZE]
 #
-# The bound is the size with gcc 12 on x86-64 (three backends) when it was set, 495 KiB, and a quarter. Raising it is a
-# decision: say in the commit what the bytes are for.
+# The bound is the size with gcc 12 on x86-64 (three backends) when it was set, 715 KiB, and a sixth; 220 KiB of it are
+# loops that compute four activations side by side. Raising it is a decision: say in the commit what the bytes are for.
 #
 # Seen failing: with a bound of 400.
 set -eu
-library=$1 bound=${2:-620} # KiB
+library=$1 bound=${2:-830} # KiB
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -483,7 +483,7 @@ void Memory::write(const std::vector<unsigned char> &content)
     if (on_gpu) {
         expect_cuda(driver::to_device(reinterpret_cast<driver::Pointer>(data()), content.data(), content.size()),
                     __LINE__);
-        gpu_wait(); // from pageable memory: the bytes may arrive after the call, and our streams would not wait for them
+        gpu_wait(); // from pageable memory: the bytes may arrive after the call, and our streams do not wait
     } else {
         memcpy(data(), content.data(), content.size());
     }
