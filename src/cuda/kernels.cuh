@@ -291,13 +291,13 @@ DEV void store_amax(const cuda_args &a, float m)
 /* ---- flat_kernel ---- */
 
 /* Codes of a vector by a factor that is known: grain tensor. */
-template <int F> DEV void emit_tensor(const cuda_args &a, const ar_quant &q, char *to, float factor, float y[8])
+template <int F> DEV uint2 code8_tensor(const cuda_args &a, const ar_quant &q, float factor, float y[8])
 {
     if (format_of<F>::DIVIDES_STATIC && a.divide)
         divide8(y, factor, vi_float(0x7f800000));
     else
         multiply8(y, factor);
-    store_codes<F>(to, code8<F>(q, y));
+    return code8<F>(q, y);
 }
 
 template <int F, int U> constexpr __device__ bool pairs()
@@ -374,7 +374,7 @@ __global__ void __launch_bounds__(256) flat_kernel(const __grid_constant__ cuda_
             else if (G)
                 emit_group<F, DT>(a, q, row, place, vec, to, valid, half, y);
             else if (valid)
-                emit_tensor<F>(a, q, to, factor, y.v);
+                store_codes<F>(to, code8_tensor<F>(a, q, factor, y.v));
         }
         row += blockDim.y;
         codes += codes_stride;
@@ -655,7 +655,7 @@ __global__ void __launch_bounds__(VPT >= 4 ? 512 : 1024) norm_kernel(const __gri
                 scale8<F>(by, y[v].v);
                 store_codes<F>(codes_at<F>(a, row, vec), code8<F>(q, y[v].v));
             } else if (valid) {
-                emit_tensor<F>(a, q, codes_at<F>(a, row, vec), factor, y[v].v);
+                store_codes<F>(codes_at<F>(a, row, vec), code8_tensor<F>(a, q, factor, y[v].v));
             }
         }
         break;

@@ -556,6 +556,39 @@ template <int F, int DT> DEV float amax_group(const values<DT> &y, bool half, in
     return amax_end<DT, false>(m, half);
 }
 
+/* Stores the scale of a group: called by all lanes of a warp, of which `mine` is one for each group and `words` one for
+ * each four; the threads of a group are neighbours. */
+template <int F>
+DEV void store_group_scale(const cuda_args &a, int64_t row, const scale_row &place, int32_t group, int threads,
+                           uint32_t stored, bool mine, bool words)
+{
+    if (format_of<F>::BLOCK == 0) {
+        if (!mine)
+            return;
+        if (a.layout == EPIQ_LAYOUT_PACKED_UE8M0) {
+            place.base[(group >> 2) * place.step + (group & 3)] = (char)stored;
+            if (group == a.groups - 1)
+                zero_padding_groups(a, row);
+        } else {
+            *(uint32_t *)(place.base + group * place.step) = stored;
+        }
+        return;
+    }
+    if (a.scale_words) { /* bytes of four groups in one word */
+        uint32_t word = stored << (8 * (group & 3));
+        word |= __shfl_xor_sync(~0u, word, threads);
+        word |= __shfl_xor_sync(~0u, word, 2 * threads);
+        if (words && group < a.groups)
+            *(uint32_t *)(place.base + (group >> 2) * place.step) = word;
+        return;
+    }
+    if (!mine)
+        return;
+    store_scale(a, row, group, stored);
+    if (group == a.groups - 1)
+        zero_padding_groups(a, row);
+}
+
 /* 4-bit codes of v * factor. */
 template <int F> DEV uint2 code8_scaled(const ar_quant &q, float v[8], float factor, float amax)
 {
@@ -640,21 +673,8 @@ DEV void emit_pair(const cuda_args &a, const ar_quant &q, int64_t row, const sca
     }
     if (valid)
         __stcs((uint2 *)to, c);
-    const int32_t group = vec / 2;
-    if (a.scale_words) {
-        const int lane = (threadIdx.y * blockDim.x + threadIdx.x) & 31;
-        uint32_t word = stored << (8 * (group & 3));
-        word |= __shfl_xor_sync(~0u, word, 1);
-        word |= __shfl_xor_sync(~0u, word, 2);
-        if (row < a.rows && lane % 4 == 0 && group < a.groups)
-            *(uint32_t *)(place.base + (group >> 2) * place.step) = word;
-        return;
-    }
-    if (!valid)
-        return;
-    store_scale(a, row, group, stored);
-    if (group == a.groups - 1)
-        zero_padding_groups(a, row);
+    const int lane = (threadIdx.y * blockDim.x + threadIdx.x) & 31;
+    store_group_scale<F>(a, row, place, vec / 2, 1, stored, valid, row < a.rows && lane % 4 == 0);
 }
 
 /* ---- Values of a call ---- */

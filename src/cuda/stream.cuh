@@ -139,28 +139,8 @@ DEV void code_groups(const cuda_args &a, const ar_quant &q, int64_t row, const s
     }
     const int32_t group = pair >> shift;
     stored = group < a.groups ? stored : 0; /* a NaN of the row may have come to where no column is */
-    const bool mine = (lane & (shared_by - 1)) == 0;
-    if (format_of<F>::BLOCK == 0) {
-        if (!valid || !mine)
-            return;
-        if (a.layout == EPIQ_LAYOUT_PACKED_UE8M0) {
-            place.base[(group >> 2) * place.step + (group & 3)] = (char)stored;
-            if (group == a.groups - 1)
-                zero_padding_groups(a, row);
-        } else {
-            *(uint32_t *)(place.base + group * place.step) = stored;
-        }
-    } else if (a.scale_words) { /* bytes of four groups in one word */
-        uint32_t word = stored << (8 * (group & 3));
-        word |= __shfl_xor_sync(~0u, word, shared_by);
-        word |= __shfl_xor_sync(~0u, word, 2 * shared_by);
-        if ((lane & (4 * shared_by - 1)) == 0 && group < a.groups)
-            *(uint32_t *)(place.base + (group >> 2) * place.step) = word;
-    } else if (valid && mine) {
-        store_scale(a, row, group, stored);
-        if (group == a.groups - 1)
-            zero_padding_groups(a, row);
-    }
+    store_group_scale<F>(a, row, place, group, shared_by, stored, valid && (lane & (shared_by - 1)) == 0,
+                         (lane & (4 * shared_by - 1)) == 0);
 }
 
 /* The codes of two neighbouring vectors, which are in codes the other way round if `turned`; the second one only if
@@ -321,13 +301,8 @@ __global__ void __launch_bounds__(1024) flat_stream_kernel(const __grid_constant
                 code_groups<F, DT>(a, q, here, scale_row_of(a, here), vec / 2, valid, half, y, c);
             } else {
 #pragma unroll
-                for (int v = 0; v < 2; v++) {
-                    if (format_of<F>::DIVIDES_STATIC && a.divide)
-                        divide8(y[v].v, factor, vi_float(0x7f800000));
-                    else
-                        multiply8(y[v].v, factor);
-                    c[v] = code8<F>(q, y[v].v);
-                }
+                for (int v = 0; v < 2; v++)
+                    c[v] = code8_tensor<F>(a, q, factor, y[v].v);
             }
             if (valid)
                 store_pair<F>(a, codes_at<F>(a, here, vec), both, turned, c);
@@ -515,13 +490,8 @@ __global__ void __launch_bounds__(1024) row_stream_kernel(const __grid_constant_
                 }
             } else {
 #pragma unroll
-                for (int v = 0; v < 2; v++) {
-                    if (format_of<F>::DIVIDES_STATIC && a.divide)
-                        divide8(y[v].v, factor, vi_float(0x7f800000));
-                    else
-                        multiply8(y[v].v, factor);
-                    c[v] = code8<F>(q, y[v].v);
-                }
+                for (int v = 0; v < 2; v++)
+                    c[v] = code8_tensor<F>(a, q, factor, y[v].v);
             }
             /* a NaN of the row may have come to where no column is */
 #pragma unroll
