@@ -5,7 +5,7 @@
  * The plugin is linked in, on host memory, so that the fuzzer sees its branches. Made means: it serializes, the copy
  * serializes alike, and where it takes the shapes it writes its outputs and nothing else. Refused means: one line in
  * the log. */
-#include "../../plugin/tensorrt/trt_abi.h"
+#include "../trt/expressions.h"
 #include "fuzz.h"
 
 #include <epiq/epiq.h>
@@ -111,66 +111,10 @@ struct PluginDeleter {
 };
 using PluginPointer = std::unique_ptr<IPluginV3, PluginDeleter>;
 
-struct Expression : IDimensionExpr, private apiv::VDimensionExpr {
-    Expression(int64_t v, bool c) : value(v), known(c)
-    {
-        mImpl = this;
-    }
-    bool isConstant() const override
-    {
-        return known;
-    }
-    int64_t getConstantValue() const override
-    {
-        return known ? value : INT64_MIN;
-    }
-    bool isSizeTensor() const override
-    {
-        return false;
-    }
-    int64_t value;
-    bool known;
-};
-
-struct Builder : IExprBuilder, private apiv::VExprBuilder {
-    Builder()
-    {
-        mImpl = this;
-    }
-    const IDimensionExpr *make(int64_t value, bool known)
-    {
-        pool.emplace_back(new Expression(value, known));
-        return pool.back().get();
-    }
-    const IDimensionExpr *constant(int64_t value) override
-    {
-        return make(value, true);
-    }
-    const IDimensionExpr *operation(DimensionOperation op, const IDimensionExpr &first,
-                                    const IDimensionExpr &second) override
-    {
-        const auto &a = static_cast<const Expression &>(first), &b = static_cast<const Expression &>(second);
-        int64_t value = 0;
-        if (op == DimensionOperation::kPROD) {
-            if (__builtin_mul_overflow(a.value, b.value, &value))
-                value = INT64_MAX;
-        } else if (b.value <= 0) {
-            fuzz_fail("a dimension is divided by %lld", static_cast<long long>(b.value));
-        } else if (op == DimensionOperation::kFLOOR_DIV) {
-            value = a.value / b.value;
-        } else if (op == DimensionOperation::kCEIL_DIV) {
-            value = a.value / b.value + (a.value % b.value != 0);
-        } else {
-            fuzz_fail("an operation that the host does not know");
-        }
-        return make(value, a.known && b.known);
-    }
-    const IDimensionExpr *declareSizeTensor(int32_t, const IDimensionExpr &, const IDimensionExpr &) override
-    {
-        return nullptr;
-    }
-    std::vector<std::unique_ptr<Expression>> pool;
-};
+void complain(const char *text)
+{
+    fuzz_fail("%s", text);
+}
 
 const char *const words[] = {"e4m3",      "nvfp4",     "mxfp4",       "mxfp8",       "int8",        "e5m2",  "token",
                              "group",     "tensor",    "row",         "col",         "tile8x4",     "vllm",  "direct",
@@ -457,7 +401,7 @@ void use(const PluginPointer &plugin, IPluginCreatorV3One *creator, fuzz_bytes *
         in_types.push_back(call.all[static_cast<size_t>(i)].desc.type);
     build->getOutputDataTypes(out_types.data(), call.outputs, in_types.data(), call.inputs);
 
-    Builder builder;
+    Builder builder(complain);
     std::vector<DimsExprs> in(static_cast<size_t>(call.inputs)), out(static_cast<size_t>(call.outputs));
     for (size_t i = 0; i < in.size(); i++) {
         const Dims &dims = call.all[i].desc.dims;

@@ -6,6 +6,8 @@
  * The library is libepiq_trt_host.so, or, under --cuda, libepiq_trt.so on the first GPU. */
 #include "mock_host.h"
 
+#include "expressions.h"
+
 #include <dlfcn.h>
 #include <mutex>
 #include <stdio.h>
@@ -273,71 +275,14 @@ int64_t volume(const Dims &d)
     return product;
 }
 
-namespace
+static void complain(const char *text)
 {
-
-struct Expression : IDimensionExpr, private apiv::VDimensionExpr {
-    Expression(int64_t v, bool c) : value(v), known(c)
-    {
-        mImpl = this;
-    }
-    bool isConstant() const override
-    {
-        return known;
-    }
-    int64_t getConstantValue() const override
-    {
-        return known ? value : INT64_MIN;
-    }
-    bool isSizeTensor() const override
-    {
-        return false;
-    }
-    int64_t value;
-    bool known;
-};
-
-struct Builder : IExprBuilder, private apiv::VExprBuilder {
-    Builder()
-    {
-        mImpl = this;
-    }
-    const IDimensionExpr *make(int64_t value, bool known)
-    {
-        pool.emplace_back(new Expression(value, known));
-        return pool.back().get();
-    }
-    const IDimensionExpr *constant(int64_t value) override
-    {
-        return make(value, true);
-    }
-    const IDimensionExpr *operation(DimensionOperation op, const IDimensionExpr &first,
-                                    const IDimensionExpr &second) override
-    {
-        const auto &a = static_cast<const Expression &>(first), &b = static_cast<const Expression &>(second);
-        int64_t value = INT64_MIN;
-        if (op == DimensionOperation::kPROD)
-            value = a.value * b.value;
-        else if (op == DimensionOperation::kFLOOR_DIV)
-            value = a.value / b.value;
-        else if (op == DimensionOperation::kCEIL_DIV)
-            value = (a.value + b.value - 1) / b.value;
-        else
-            fail(__FILE__, __LINE__, "an operation that the host does not know");
-        return make(value, a.known && b.known);
-    }
-    const IDimensionExpr *declareSizeTensor(int32_t, const IDimensionExpr &, const IDimensionExpr &) override
-    {
-        return nullptr;
-    }
-    std::vector<std::unique_ptr<Expression>> pool;
-};
-
-} // namespace
+    fail(__FILE__, __LINE__, text);
+}
 
 std::vector<Dims> output_shapes(const PluginPointer &plugin, const std::vector<Dims> &inputs, bool constants)
 {
-    Builder builder;
+    Builder builder(complain);
     std::vector<DimsExprs> in, out(build(plugin)->getNbOutputs());
     for (const Dims &one : inputs) {
         DimsExprs expressions = {};
