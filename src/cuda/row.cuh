@@ -556,14 +556,15 @@ template <int F, int DT> DEV float amax_group(const values<DT> &y, bool half, in
     return amax_end<DT, false>(m, half);
 }
 
-/* Stores the scale of a group: called by all lanes of a warp, of which `mine` is one for each group and `words` one for
- * each four; the threads of a group are neighbours. */
-template <int F>
+/* Stores the scale of a group: called by all lanes of a warp; the threads of a group are neighbours. valid: this thread
+ * has columns of the row; inside: it has a row; first(n): it is the first of n neighbours. */
+template <int F, typename First>
 DEV void store_group_scale(const cuda_args &a, int64_t row, const scale_row &place, int32_t group, int threads,
-                           uint32_t stored, bool mine, bool words)
+                           uint32_t stored, bool valid, bool inside, First first)
 {
+    const bool mine = first(threads);
     if (format_of<F>::BLOCK == 0) {
-        if (!mine)
+        if (!valid || !mine)
             return;
         if (a.layout == EPIQ_LAYOUT_PACKED_UE8M0) {
             place.base[(group >> 2) * place.step + (group & 3)] = (char)stored;
@@ -578,11 +579,11 @@ DEV void store_group_scale(const cuda_args &a, int64_t row, const scale_row &pla
         uint32_t word = stored << (8 * (group & 3));
         word |= __shfl_xor_sync(~0u, word, threads);
         word |= __shfl_xor_sync(~0u, word, 2 * threads);
-        if (words && group < a.groups)
+        if (inside && first(4 * threads) && group < a.groups)
             *(uint32_t *)(place.base + (group >> 2) * place.step) = word;
         return;
     }
-    if (!mine)
+    if (!valid || !mine)
         return;
     store_scale(a, row, group, stored);
     if (group == a.groups - 1)
@@ -621,33 +622,8 @@ DEV void emit_group(const cuda_args &a, const ar_quant &q, int64_t row, const sc
     }
     if (valid)
         store_codes<F>(to, c);
-    const int32_t group = vec / threads;
-    const bool mine = lane % threads == 0;
-    if (format_of<F>::BLOCK == 0) {
-        if (!valid || !mine)
-            return;
-        if (a.layout == EPIQ_LAYOUT_PACKED_UE8M0) {
-            place.base[(group >> 2) * place.step + (group & 3)] = (char)stored;
-            if (group == a.groups - 1)
-                zero_padding_groups(a, row);
-        } else {
-            *(uint32_t *)(place.base + group * place.step) = stored;
-        }
-        return;
-    }
-    if (a.scale_words) { /* bytes of four groups in one word */
-        uint32_t word = stored << (8 * (group & 3));
-        word |= __shfl_xor_sync(~0u, word, threads);
-        word |= __shfl_xor_sync(~0u, word, 2 * threads);
-        if (row < a.rows && lane % (4 * threads) == 0 && group < a.groups)
-            *(uint32_t *)(place.base + (group >> 2) * place.step) = word;
-        return;
-    }
-    if (!valid || !mine)
-        return;
-    store_scale(a, row, group, stored);
-    if (group == a.groups - 1)
-        zero_padding_groups(a, row);
+    store_group_scale<F>(a, row, place, vec / threads, threads, stored, valid, row < a.rows,
+                         [&](int n) { return lane % n == 0; });
 }
 
 /* A block of nvfp4 in one thread: vectors vec and vec + 1. */
@@ -674,7 +650,7 @@ DEV void emit_pair(const cuda_args &a, const ar_quant &q, int64_t row, const sca
     if (valid)
         __stcs((uint2 *)to, c);
     const int lane = (threadIdx.y * blockDim.x + threadIdx.x) & 31;
-    store_group_scale<F>(a, row, place, vec / 2, 1, stored, valid, row < a.rows && lane % 4 == 0);
+    store_group_scale<F>(a, row, place, vec / 2, 1, stored, valid, row < a.rows, [&](int n) { return lane % n == 0; });
 }
 
 /* ---- Values of a call ---- */

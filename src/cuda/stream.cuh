@@ -139,8 +139,8 @@ DEV void code_groups(const cuda_args &a, const ar_quant &q, int64_t row, const s
     }
     const int32_t group = pair >> shift;
     stored = group < a.groups ? stored : 0; /* a NaN of the row may have come to where no column is */
-    store_group_scale<F>(a, row, place, group, shared_by, stored, valid && (lane & (shared_by - 1)) == 0,
-                         (lane & (4 * shared_by - 1)) == 0);
+    store_group_scale<F>(a, row, place, group, shared_by, stored, valid, true,
+                         [&](int n) { return (lane & (n - 1)) == 0; });
 }
 
 /* The codes of two neighbouring vectors, which are in codes the other way round if `turned`; the second one only if
