@@ -5,12 +5,13 @@
 #
 # usage: library_size.sh LIBEPIQ.SO [SIZE]
 #
-# The bound is the size with gcc 12 on x86-64 (three backends) when it was set, 715 KiB, and a sixth; 220 KiB of it are
-# loops that compute four activations side by side. Raising it is a decision: say in the commit what the bytes are for.
+# The bound is the size with clang 14 on x86-64 (three backends) when it was set, 859 KiB (gcc 12: 715), and 5 %; of
+# these, 220 KiB are loops that compute four activations side by side. Raising it is a decision: say in the commit what
+# the bytes are for.
 #
 # Seen failing: with a bound of 400.
 set -eu
-library=$1 bound=${2:-830} # KiB
+library=$1 bound=${2:-900} # KiB
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
