@@ -417,11 +417,11 @@ __global__ void __launch_bounds__(128) pair_kernel(const __grid_constant__ cuda_
                 y[1] = ar_gate(&plain, 0, y[1]);
             }
             if (a.act_mul.round == AR_ROUND_TWICE)
-                widen_pair<DT>(narrow_pair<DT>(y), y);
+                round_columns<DT, 2>(y);
             y[0] = vf_mul(y[0], b[0]);
             y[1] = vf_mul(y[1], b[1]);
             if (a.act_mul.round != AR_ROUND_NONE)
-                widen_pair<DT>(narrow_pair<DT>(y), y);
+                round_columns<DT, 2>(y);
             if (a.y_out.data != NULL)
                 *(uint32_t *)(a.y_out.data + row * a.y_out.stride + (int64_t)pair * 4) = narrow_pair<DT>(y);
         }
@@ -537,17 +537,22 @@ DEV float norm_rinv(const cuda_args &a, float sum)
     return ar_norm_rinv(&a.norm, sum, a.float_cols);
 }
 
-/* y from h. */
-template <int DT> DEV void norm8(const ar_norm &p, values<DT> &y, float rinv, const float weight[8])
+/* y, not rounded yet, of columns y of h. */
+template <int DT, int N> DEV void norm_columns(const ar_norm &p, float y[N], float rinv, const float weight[N])
 {
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-        y.v[i] = vf_mul(y.v[i], rinv);
+    for (int i = 0; i < N; i++)
+        y[i] = vf_mul(y[i], rinv);
     if (p.round == AR_ROUND_TWICE)
-        round8<DT>(y.v);
+        round_columns<DT, N>(y);
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-        y.v[i] = vf_mul(y.v[i], ar_norm_weight(&p, weight[i])); /* adding a bias of 0 would turn -0 into 0 */
+    for (int i = 0; i < N; i++)
+        y[i] = vf_mul(y[i], ar_norm_weight(&p, weight[i])); /* adding a bias of 0 would turn -0 into 0 */
+}
+
+template <int DT> DEV void norm8(const ar_norm &p, values<DT> &y, float rinv, const float weight[8])
+{
+    norm_columns<DT, 8>(p, y.v, rinv, weight);
     if (p.round != AR_ROUND_NONE)
         y.words = round8<DT>(y.v);
 }

@@ -117,10 +117,8 @@ __global__ void __launch_bounds__(1024) quad_kernel(const __grid_constant__ cuda
                 for (int k = 0; k < 4; k++)
                     y[i][k] = ar_gate(&plain, 0, y[i][k]);
             }
-            if (a.act_mul.round == AR_ROUND_TWICE) {
-                widen_pair<DT>(narrow_pair<DT>(y[i]), y[i]);
-                widen_pair<DT>(narrow_pair<DT>(y[i] + 2), y[i] + 2);
-            }
+            if (a.act_mul.round == AR_ROUND_TWICE)
+                round_columns<DT, 4>(y[i]);
 #pragma unroll
             for (int k = 0; k < 4; k++)
                 y[i][k] = vf_mul(y[i][k], b[k]);
@@ -153,16 +151,7 @@ __global__ void __launch_bounds__(1024) quad_kernel(const __grid_constant__ cuda
             float w[4];
             widen_pair<DT>(weight[i].x, w);
             widen_pair<DT>(weight[i].y, w + 2);
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                y[i][k] = vf_mul(y[i][k], rinv);
-            if (a.norm.round == AR_ROUND_TWICE) {
-                widen_pair<DT>(narrow_pair<DT>(y[i]), y[i]);
-                widen_pair<DT>(narrow_pair<DT>(y[i] + 2), y[i] + 2);
-            }
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                y[i][k] = vf_mul(y[i][k], ar_norm_weight(&a.norm, w[k]));
+            norm_columns<DT, 4>(a.norm, y[i], rinv, w);
         }
     }
     float amax = 0.0f;

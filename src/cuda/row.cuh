@@ -137,7 +137,17 @@ template <int DT> DEV void store_raw(char *p, const raw8<DT> &r)
         *((uint4 *)p + 1) = r.w[DT == AR_F32];
 }
 
-/* RN_T, and the words if T has 16 bits. */
+/* RN_T of an even number of columns. */
+template <int DT, int N> DEV void round_columns(float v[N])
+{
+    if (DT == AR_F32)
+        return;
+#pragma unroll
+    for (int i = 0; i < N; i += 2)
+        widen_pair<DT>(narrow_pair<DT>(v + i), v + i);
+}
+
+/* The same of eight, and the words if T has 16 bits. */
 template <int DT> DEV raw8<DT> round8(float v[8])
 {
     if (DT == AR_F32)
