@@ -8,6 +8,7 @@
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE
 #include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -163,6 +164,38 @@ static inline void check_sane(const io_file *file, size_t header)
         touched += strlen(file->metadata[i]);
     assert_int_equal(data, file->content_bytes - header);
     assert_true(touched < (size_t)1 << 20);
+}
+
+/* Gives each byte of the header each other value: refused with words, or sane. How many were accepted; the file at
+ * `path` holds `content` before and after. */
+static inline size_t check_flipped(const char *path, const unsigned char *content, size_t header)
+{
+    size_t refused = 0, accepted = 0;
+    int fd = open(path, O_WRONLY);
+    assert_true(fd >= 0);
+    for (size_t at = 0; at < header; at++) {
+        for (int value = 0; value < 256; value++) {
+            unsigned char byte = (unsigned char)value;
+            if (byte == content[at])
+                continue;
+            assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+            char why[IO_TEXT];
+            io_file file;
+            if (io_open(path, &file, why) == 0) {
+                check_sane(&file, header);
+                accepted++;
+            } else {
+                check_why(why, path, ": ", "flipped");
+                refused++;
+            }
+            io_close(&file);
+        }
+        assert_int_equal(pwrite(fd, &content[at], 1, (off_t)at), 1);
+    }
+    close(fd);
+    print_message("%zu changed bytes refused, %zu accepted\n", refused, accepted);
+    assert_int_equal(refused + accepted, 255 * header);
+    return accepted;
 }
 
 #endif

@@ -4,8 +4,6 @@
  * Seen failing: with the checks of the reader left out one at a time, '|V1' taken, and wrong rows in the type table. */
 #include "io_fixture.h"
 
-#include <fcntl.h>
-
 /* A file of a version, a header and `data` bytes 0, 1, 2, ...; returns where the data begins. */
 static size_t put_npy(const char *path, int major, const char *header, size_t header_bytes, size_t data)
 {
@@ -307,34 +305,11 @@ static void test_truncated(void **state)
 static void test_flipped(void **state)
 {
     (void)state;
-    size_t bytes, header, refused = 0, accepted = 0;
+    size_t bytes, header;
     const char *path = in_folder("flipped");
     unsigned char *content = valid_file(path, &bytes, &header);
-    int fd = open(path, O_WRONLY);
-    assert_true(fd >= 0);
-    for (size_t at = 0; at < header; at++) {
-        for (int value = 0; value < 256; value++) {
-            unsigned char byte = (unsigned char)value;
-            if (byte == content[at])
-                continue;
-            assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
-            char why[IO_TEXT];
-            io_file file;
-            if (io_open(path, &file, why) == 0) {
-                check_sane(&file, header);
-                accepted++;
-            } else {
-                check_why(why, path, ": ", "flipped");
-                refused++;
-            }
-            io_close(&file);
-        }
-        assert_int_equal(pwrite(fd, &content[at], 1, (off_t)at), 1);
-    }
-    close(fd);
+    size_t accepted = check_flipped(path, content, header);
     free(content);
-    print_message("%zu changed bytes refused, %zu accepted\n", refused, accepted);
-    assert_int_equal(refused + accepted, 255 * header);
     assert_true(accepted > 10 && accepted < 100); /* another type of the same size, other white space */
 }
 
