@@ -7,7 +7,8 @@
 
 enum { AR_E4M3_DIVIDES = 1, AR_E4M3_DIVIDES_STATIC = 0 };
 
-#define AR_E4M3_FLOAT 8, 3, -6, 448.0f
+#define AR_E4M3_MAX 448.0f
+#define AR_E4M3_FLOAT 8, 3, -6, AR_E4M3_MAX
 
 AR_FN vi ar_e4m3_number(vf x)
 {
@@ -29,13 +30,13 @@ AR_FN vf ar_e4m3_value(vi code)
 
 AR_FN vi ar_e4m3_code(const ar_quant *q, vf x)
 {
-    return ar_e4m3_round(ar_nan_to(q, 448.0f, x));
+    return ar_e4m3_round(ar_nan_to(q, AR_E4M3_MAX, x));
 }
 
 AR_FN void ar_e4m3_scale(const ar_quant *q, vf amax, vm nan, vf *factor, vi *stored)
 {
     (void)nan;
-    ar_fp8_scale(q, 448.0f, 0x1.24924ap-18f, amax, factor, stored);
+    ar_fp8_scale(q, AR_E4M3_MAX, 0x1.24924ap-18f, amax, factor, stored);
 }
 
 AR_FN vf ar_e4m3_scale_value(const ar_quant *q, vi stored)

@@ -7,7 +7,8 @@
 
 enum { AR_E5M2_DIVIDES = 1, AR_E5M2_DIVIDES_STATIC = 0 };
 
-#define AR_E5M2_FLOAT 8, 2, -14, 57344.0f
+#define AR_E5M2_MAX 57344.0f
+#define AR_E5M2_FLOAT 8, 2, -14, AR_E5M2_MAX
 
 AR_FN vi ar_e5m2_number(vf x)
 {
@@ -23,7 +24,7 @@ AR_FN vi ar_e5m2_round(vf x) /* NaN: 0x7f; an infinity saturates like every larg
 
 AR_FN vi ar_e5m2_code(const ar_quant *q, vf x)
 {
-    return ar_e5m2_round(ar_nan_to(q, 57344.0f, x));
+    return ar_e5m2_round(ar_nan_to(q, AR_E5M2_MAX, x));
 }
 
 AR_FN vf ar_e5m2_value(vi code)
@@ -36,7 +37,7 @@ AR_FN vf ar_e5m2_value(vi code)
 AR_FN void ar_e5m2_scale(const ar_quant *q, vf amax, vm nan, vf *factor, vi *stored)
 {
     (void)nan;
-    ar_fp8_scale(q, 57344.0f, 0x1.24924ap-25f, amax, factor, stored);
+    ar_fp8_scale(q, AR_E5M2_MAX, 0x1.24924ap-25f, amax, factor, stored);
 }
 
 AR_FN vf ar_e5m2_scale_value(const ar_quant *q, vi stored)

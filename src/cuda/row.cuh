@@ -270,7 +270,7 @@ template <int F> DEV uint32_t code_pair(const ar_quant &q, float low, float high
 template <int F> DEV float nan_policy(const ar_quant &q, float v)
 {
     if (q.saturate && (F == CUDA_E4M3 || F == CUDA_MXFP8 || F == CUDA_E5M2))
-        return ar_nan_to(&q, F == CUDA_E5M2 ? 57344.0f : 448.0f, v);
+        return ar_nan_to(&q, F == CUDA_E5M2 ? AR_E5M2_MAX : AR_E4M3_MAX, v);
     return v;
 }
 
