@@ -39,7 +39,20 @@ static void backwards(void *unused, int32_t tasks, epiq_task task, void *work)
         task(work, tasks);
 }
 
-/* The first difference between what two calls wrote, in words; false if there is none. */
+static bool differ_at(const char *name, const unsigned char *a, const unsigned char *b, int64_t bytes, char *text,
+                      size_t room)
+{
+    if (memcmp(a, b, (size_t)bytes) == 0)
+        return false;
+    int64_t at = 0;
+    while (a[at] == b[at])
+        at++;
+    snprintf(text, room, "%s: byte %" PRId64 " is 0x%02x, with c 0x%02x", name, at, b[at], a[at]);
+    return true;
+}
+
+/* The first difference between what two calls wrote, in words; false if there is none. Where b has no y, that of a does
+ * not count. */
 static bool differs(const call *a, const call *b, char *text, size_t room)
 {
     const struct {
@@ -53,16 +66,10 @@ static bool differs(const call *a, const call *b, char *text, size_t room)
         {"y", call_y(a), call_y(b), a->sizes.y_bytes},
         {"residual", a->rms_norm.residual_out, b->rms_norm.residual_out, a->sizes.residual_bytes},
     };
-    for (int i = 0; i < 5; i++) {
-        if (buffers[i].a == NULL || memcmp(buffers[i].a, buffers[i].b, (size_t)buffers[i].bytes) == 0)
-            continue;
-        int64_t at = 0;
-        while (buffers[i].a[at] == buffers[i].b[at])
-            at++;
-        snprintf(text, room, "%s: byte %" PRId64 " is 0x%02x, with c 0x%02x", buffers[i].name, at, buffers[i].b[at],
-                 buffers[i].a[at]);
-        return true;
-    }
+    for (int i = 0; i < 5; i++)
+        if (buffers[i].a != NULL && buffers[i].b != NULL &&
+            differ_at(buffers[i].name, buffers[i].a, buffers[i].b, buffers[i].bytes, text, room))
+            return true;
     return false;
 }
 
@@ -73,7 +80,58 @@ static void add_to_digest(check *k, const void *written, int64_t bytes)
         k->digest = (k->digest ^ p[i]) * UINT64_C(1099511628211);
 }
 
-/* Runs the call with c and in every way, and compares all that it writes. */
+static bool done(const epiq_exec *exec)
+{
+    return exec->backend != EPIQ_BACKEND_CUDA || gpu_wait();
+}
+
+/* What was wrong with the call in this way: `text`, or nothing. */
+static void count(check *k, way *w, const call *a, const char *operation, const char *text)
+{
+    w->calls++;
+    if (text == NULL || w->differing++ > 0)
+        return;
+    snprintf(w->first, sizeof w->first, "%s %s [%" PRId64 ", %" PRId64 "] to %s %s: %s", operation, epiq_word(k->dtype),
+             a->sizes.rows, a->sizes.cols, a->quantizes ? epiq_word(a->out.format) : "y",
+             a->quantizes ? epiq_word(a->sizes.grain) : "", text);
+}
+
+/* The codes of a, back to values, in every way. */
+static void compare_dequantize(check *k, const call *a)
+{
+    const epiq_output *o = &a->out;
+    epiq_dequantize_args d = {.struct_size = sizeof d, .format = o->format, .grain = a->sizes.grain};
+    d.group = a->sizes.group;
+    d.layout = a->sizes.layout;
+    d.rows = a->sizes.rows;
+    d.cols = a->sizes.cols;
+    d.padded_cols = o->padded_cols;
+    d.codes = o->codes_out;
+    d.scale = o->scale_out ? o->scale_out : o->scale;
+    d.inv_scale = o->inv_scale ? o->inv_scale : o->inv_scale_out;
+    d.y_dtype = k->dtype;
+    epiq_exec exec = {.struct_size = sizeof exec, .backend = EPIQ_BACKEND_C};
+    epiq_sizes z = {.struct_size = sizeof z};
+    if (epiq_check_dequantize(&d, &exec, &z) != EPIQ_OK)
+        return;
+    unsigned char *want = allocate(z.y_bytes);
+    d.y_out = want;
+    if (epiq_dequantize(&d, &exec) != EPIQ_OK)
+        fail(EXIT_DIFFERS, "c cannot dequantize what it wrote");
+    for (int i = 0; i < k->ways; i++) {
+        char text[120] = "refused";
+        unsigned char *found = allocate(z.y_bytes);
+        d.y_out = found;
+        const bool equal = epiq_dequantize(&d, &k->way[i].exec) == EPIQ_OK && done(&k->way[i].exec) &&
+                           !differ_at("y", want, found, z.y_bytes, text, sizeof text);
+        count(k, &k->way[i], a, "dequantize", equal ? NULL : text);
+        release(found);
+    }
+    release(want);
+}
+
+/* Runs the call with c and in every way, and compares all that it writes; where there are codes also without y, which
+ * other kernels may do. */
 static void compare(check *k, const call *settings)
 {
     call a = *settings;
@@ -87,22 +145,21 @@ static void compare(check *k, const call *settings)
     add_to_digest(k, a.out.inv_scale_out, sizeof(float));
     add_to_digest(k, call_y(&a), a.sizes.y_bytes);
     add_to_digest(k, a.rms_norm.residual_out, a.sizes.residual_bytes);
-    for (int i = 0; i < k->ways; i++) {
-        way *w = &k->way[i];
-        call b = *settings;
-        char text[120] = "refused";
-        b.exec = w->exec;
-        w->calls++;
-        const bool accepted = call_allocate(&b, y, residual) == EPIQ_OK;
-        const bool equal = accepted && call_run(&b) == EPIQ_OK && (b.exec.backend != EPIQ_BACKEND_CUDA || gpu_wait()) &&
-                           !differs(&a, &b, text, sizeof text);
-        if (!equal && w->differing++ == 0)
-            snprintf(w->first, sizeof w->first, "%s %s [%" PRId64 ", %" PRId64 "] to %s %s: %s",
-                     operation_name(a.operation), epiq_word(k->dtype), a.sizes.rows, a.sizes.cols,
-                     a.quantizes ? epiq_word(a.out.format) : "y", a.quantizes ? epiq_word(a.sizes.grain) : "", text);
-        if (accepted)
-            call_free(&b);
-    }
+    for (int i = 0; i < k->ways; i++)
+        for (int with_y = y; with_y >= (y && a.quantizes ? 0 : y); with_y--) {
+            way *w = &k->way[i];
+            call b = *settings;
+            char text[120] = "refused";
+            b.exec = w->exec;
+            const bool accepted = call_allocate(&b, with_y, residual) == EPIQ_OK;
+            const bool equal =
+                accepted && call_run(&b) == EPIQ_OK && done(&b.exec) && !differs(&a, &b, text, sizeof text);
+            count(k, w, &a, operation_name(a.operation), equal ? NULL : text);
+            if (accepted)
+                call_free(&b);
+        }
+    if (a.operation == QUANTIZE)
+        compare_dequantize(k, &a);
     call_free(&a);
 }
 
