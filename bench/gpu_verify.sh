@@ -28,9 +28,19 @@ step bench_build 120 nvcc -std=c++20 -O3 -arch=native -Iinclude bench/gpu_bench.
 step trt_build 100 g++ -std=c++17 -O1 -Iinclude tests/trt/mock_host.cpp tests/trt/cases_*.cpp tests/trt/trt_modes.cpp \
     -rdynamic -o "$folder/trt_mock_host" -L"$folder" -lepiq "-Wl,-rpath,$PWD/$folder" -ldl -lpthread
 
+for name in gpu_races gpu_nvfp4; do
+    step "${name}_build" 60 nvcc -std=c++20 -O2 -arch=native -Iinclude "tests/cuda/$name.cu" -o "$folder/$name" \
+        -L"$folder" -lepiq -Xlinker "-rpath,$PWD/$folder"
+done
+
 step check 200 "$folder/epiq" check --backend cuda --deep
-for kernels in stream quad general; do # those that calls as small as these would not take
-    EPIQ_CUDA_KERNELS=$kernels step "check_$kernels" 100 "$folder/epiq" check --backend cuda
+for kernels in lean1 lean2 lean4 stream general; do # those that calls as small as these would not take
+    EPIQ_CUDA_KERNELS=$kernels step "check_$kernels" 100 "$folder/epiq" check --backend cuda --deep
+done
+step gpu_nvfp4 30 "$folder/gpu_nvfp4"
+LINES_OF_LOG=12 step gpu_races 100 "$folder/gpu_races"
+for kernels in lean4 stream general; do
+    EPIQ_CUDA_KERNELS=$kernels step "gpu_races_$kernels" 60 "$folder/gpu_races" 1000
 done
 step trt 60 "$folder/trt_mock_host" --cuda "$folder/plugin/tensorrt/libepiq_trt.so"
 EPIQ_LIBRARY=$folder/libepiq.so PYTHONPATH=python step python 200 python3 -X faulthandler tests/python/gpu_check.py
@@ -68,7 +78,7 @@ for tool in memcheck racecheck synccheck initcheck; do
     step "sanitizer_$tool" "${SANITIZER_SECONDS:-90}" \
         $sanitize $tool "$folder/trt_mock_host" --cuda \
         "$folder/plugin/tensorrt/libepiq_trt.so" enqueue_every_mode
-    for kernels in stream quad; do
+    for kernels in lean4 stream; do
         EPIQ_CUDA_KERNELS=$kernels step "sanitizer_${tool}_$kernels" "${SANITIZER_SECONDS:-90}" \
             $sanitize $tool "$folder/trt_mock_host" --cuda \
             "$folder/plugin/tensorrt/libepiq_trt.so" enqueue_every_mode

@@ -391,4 +391,18 @@ AR_FN vf cuda_div_by(vf a, vf b, vf r)
     return vi_float((vf_bits(q) & 0x7fffffffu) | (vf_bits(a) & 0x80000000u));
 }
 
+/* ---- 1 / sqrt ---- */
+
+/* RN(1 / RN(sqrt(v))) for v from 2^-60 to 2^100, all of which the self-test compares: what the compiler makes of the
+ * two, without the questions for other v. */
+AR_FN vf cuda_rsqrt(vf v)
+{
+    vf y;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
+    vf g = vf_mul(v, y);
+    vf s = vf_fma(vf_fma(vf_neg(g), g, v), vf_mul(y, 0.5f), g);
+    vf r = vf_rcp_unit(s);
+    return vf_fma(r, vf_neg(vf_fma(r, s, -1.0f)), r);
+}
+
 #endif

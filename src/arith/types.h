@@ -30,13 +30,13 @@ enum { AR_MX_CEIL, AR_MX_FLOOR, AR_MX_VLLM };
 /* Quantizers (doc/spec.md 4): everything but the data that they depend on. */
 typedef struct ar_quant {
     int grain;    /* AR_TENSOR, AR_TOKEN, AR_GROUP */
+    int saturate; /* a NaN becomes the largest positive code */
+    int mx_round; /* AR_MX_ */
+    float bound;  /* on a token's amax; +Inf for none, never NaN */
     int ue8m0;    /* e4m3, e5m2: group scales are powers of two */
     int packed;   /* they are stored as one byte, E8M0 */
-    int mx_round; /* AR_MX_ */
     int ieee;     /* nvfp4: the second rule */
     int rcp_unit; /* nvfp4: rcp~ may be the machine's instruction (changes no bit) */
-    int saturate; /* a NaN becomes the largest positive code */
-    float bound;  /* on a token's amax; +Inf for none, never NaN */
     float gs;     /* nvfp4: the second level, by ar_second_level */
 } ar_quant;
 

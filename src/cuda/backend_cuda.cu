@@ -13,6 +13,7 @@ extern "C" {
 #include <cuda_runtime_api.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
@@ -223,6 +224,32 @@ static int aligned(const epiqi_rows_at *m, int64_t bytes)
     return m->data == NULL || ((uintptr_t)m->data % bytes == 0 && m->stride % bytes == 0);
 }
 
+static_assert(offsetof(cuda_args, scales) + offsetof(cuda_scales, shift) <= 256, "what lean_kernel needs comes first");
+
+static int64_t scale_offset(const epiqi_plan *p, int64_t row, int64_t group)
+{
+    return epiqi_scale_offset(p->layout, p->scales.stride, p->array.bytes, row, group);
+}
+
+static void fill_scales(const epiqi_plan *p, cuda_scales *s)
+{
+    s->data = (char *)p->scales.data;
+    for (int i = 0; i < 4; i++) {
+        static const int64_t rows[4] = {128, 32, 8, 1};
+        s->row[i] = scale_offset(p, rows[i], 0);
+    }
+    s->bytes = p->array.bytes == 4 && p->layout != EPIQ_LAYOUT_PACKED_UE8M0 ? 4 : 1;
+    s->shift = s->bytes == 1 && scale_offset(p, 0, 1) == 1 ? 2 : 0; /* bytes of neighbouring groups are neighbours */
+    s->group = scale_offset(p, 0, (int64_t)1 << s->shift);
+    s->groups = p->groups;
+    s->stored = epiqi_round_up(p->groups, p->array.group_multiple);
+    s->pad_end = p->pad_rows == EPIQ_PAD_ROWS_ZERO && p->grain == EPIQ_GRAIN_GROUP
+                     ? epiqi_round_up(p->rows, p->array.row_multiple)
+                     : p->rows;
+    s->words = (uintptr_t)p->scales.data % 4 == 0 && p->scales.stride % 4 == 0 &&
+               (s->bytes == 4 || (s->shift == 2 && s->stored % 4 == 0));
+}
+
 static void fill_args(const epiqi_plan *p, cuda_args *a)
 {
     memset(a, 0, sizeof *a);
@@ -230,29 +257,32 @@ static void fill_args(const epiqi_plan *p, cuda_args *a)
     a->cols = p->cols;
     a->padded = p->padded;
     a->float_cols = (float)p->cols;
-    a->rcp_cols = (p->cols & (p->cols - 1)) == 0 ? 1.0f / a->float_cols : 0.0f;
+    a->rcp_cols = 1.0f / a->float_cols;
+    a->vectors = (int32_t)(p->cols / 8); /* of whole_vectors, if they are so few */
+    a->padded_vectors = (int32_t)(p->padded / 8);
+    a->power_of_2 = (p->cols & (p->cols - 1)) == 0;
     a->x = rows_of(&p->x);
-    a->up = rows_of(&p->up);
-    a->residual = rows_of(&p->residual);
+    a->second = rows_of(p->op == EPIQI_ACT_MUL ? &p->up : &p->residual);
     a->residual_out = rows_of(&p->residual_out);
     a->y_out = rows_of(&p->y_out);
     a->codes = rows_of(&p->codes);
-    a->scales = rows_of(&p->scales);
     a->weight = (const char *)p->weight;
     a->scale = p->scale;
     a->inv_scale = p->inv_scale;
     a->scale_ub = p->scale_ub;
     a->inv_scale_out = p->inv_scale_out;
+    a->multiplier = p->scale != NULL ? p->scale : p->inv_scale;
+    a->reciprocal = p->scale != NULL;
     const int64_t half = p->cols * epiqi_dtype_bytes(p->dtype);
     a->interleaved = p->order == EPIQ_ORDER_INTERLEAVED;
     if (p->op == EPIQI_ACT_MUL && p->order != EPIQ_ORDER_SEPARATE) {
-        a->up = a->x;
+        a->second = a->x;
         if (p->order == EPIQ_ORDER_GATE_UP)
-            a->up.data += half;
+            a->second.data += half;
         else if (p->order == EPIQ_ORDER_UP_GATE)
             a->x.data += half;
         else if (a->interleaved)
-            a->up.data += 8 * epiqi_dtype_bytes(p->dtype);
+            a->second.data += 8 * epiqi_dtype_bytes(p->dtype);
     }
     a->weight_f32 = p->weight_dtype == EPIQ_DTYPE_F32;
     const int round = p->round == EPIQ_ROUND_NONE   ? AR_ROUND_NONE
@@ -270,23 +300,16 @@ static void fill_args(const epiqi_plan *p, cuda_args *a)
     a->norm.sum_round = p->sum_round == EPIQ_SUM_ROUND_T;
     a->norm.eps = p->eps;
     a->norm.weight_bias = p->weight_bias;
+    a->bias = p->weight_bias != 0 ? p->weight_bias : -0.0f;
     a->chunks = 1;
     a->format = CUDA_NONE;
-    a->row_multiple = a->group_multiple = 1;
     if (p->format == NULL)
         return;
     a->format = p->format->index;
     a->bits = p->format->bits;
     a->group = p->group;
-    a->groups = p->groups;
-    a->layout = p->layout;
-    a->scale_bytes = p->array.bytes;
+    fill_scales(p, &a->scales);
     a->codes_aligned = aligned(&p->codes, 2 * p->format->bits);
-    a->row_multiple = p->array.row_multiple;
-    a->group_multiple = p->array.group_multiple;
-    a->pad_rows = p->pad_rows == EPIQ_PAD_ROWS_ZERO && p->grain == EPIQ_GRAIN_GROUP;
-    a->scale_words = p->array.bytes == 1 && (uintptr_t)p->scales.data % 4 == 0 && p->scales.stride % 4 == 0 &&
-                     (p->groups % 4 == 0 || p->array.group_multiple == 4);
     a->quant.grain = p->grain == EPIQ_GRAIN_TENSOR ? AR_TENSOR : p->grain == EPIQ_GRAIN_TOKEN ? AR_TOKEN : AR_GROUP;
     a->quant.ue8m0 = p->ue8m0;
     a->quant.packed = p->layout == EPIQ_LAYOUT_PACKED_UE8M0;
@@ -310,7 +333,7 @@ typedef struct launch {
     uint32_t blocks; /* without those that zero padding rows */
     uint32_t pieces; /* of a row: blocks in y */
     uint32_t shared; /* bytes, dynamic */
-    int few;         /* so little work that the next kernel's blocks take no room from it */
+    int early;       /* the next kernel's blocks may come as soon as these no longer wait */
 } launch;
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -321,8 +344,9 @@ static int64_t ceil_div(int64_t a, int64_t b)
 /* Whether a row consists of whole vectors at vector addresses. */
 static int whole_vectors(const epiqi_plan *p)
 {
-    return p->cols % 8 == 0 && p->padded % 8 == 0 && aligned(&p->x, 16) && aligned(&p->up, 16) &&
-           aligned(&p->residual, 16) && aligned(&p->residual_out, 16) && aligned(&p->y_out, 16) &&
+    return p->cols % 8 == 0 && p->padded % 8 == 0 && p->padded / 8 <= INT32_MAX && aligned(&p->x, 16) &&
+           aligned(&p->up, 16) && aligned(&p->residual, 16) && aligned(&p->residual_out, 16) &&
+           aligned(&p->y_out, 16) &&
            (p->format == NULL || (aligned(&p->codes, 8) && (p->array.bytes == 1 || aligned(&p->scales, 4)))) &&
            (uintptr_t)p->weight % 16 == 0;
 }
@@ -334,81 +358,161 @@ static int gated_halves(const epiqi_plan *p)
            p->order != EPIQ_ORDER_INTERLEAVED;
 }
 
+static const void *find_kernel(const epiqi_plan *p, const cuda_kernel *k)
+{
+    return p->op == EPIQI_ACT_MUL    ? epiqi_cuda_act_mul_kernel(k)
+           : p->op == EPIQI_RMS_NORM ? epiqi_cuda_rms_norm_kernel(k)
+                                     : epiqi_cuda_quantize_kernel(k);
+}
+
 static const void *kernel_of(const epiqi_plan *p, int kind, int format, int act, int per_thread)
 {
     const int grain = p->group != 0 ? AR_GROUP : p->grain == EPIQ_GRAIN_TOKEN ? AR_TOKEN : AR_TENSOR;
-    const cuda_kernel k = {kind, dtype_index(p->dtype), format, grain, act, per_thread};
-    return p->op == EPIQI_ACT_MUL    ? epiqi_cuda_act_mul_kernel(&k)
-           : p->op == EPIQI_RMS_NORM ? epiqi_cuda_rms_norm_kernel(&k)
-                                     : epiqi_cuda_quantize_kernel(&k);
+    const cuda_kernel k = {kind, dtype_index(p->dtype), format, grain, act, 0, per_thread};
+    return find_kernel(p, &k);
 }
 
 /* Which of the kernels a call takes that can do it: by measurement, or one kind wherever it can. For tests, which have
- * to reach all kernels with small calls: EPIQ_CUDA_KERNELS in the environment, stream, quad or general. */
-enum { BY_MEASUREMENT = 1, STREAM_ALWAYS, QUAD_ALWAYS, GENERAL_ALWAYS };
+ * to reach all kernels with small calls: EPIQ_CUDA_KERNELS in the environment is general, stream, or lean1, lean2 or
+ * lean4 with so many vectors a thread, or the next fewer there are. */
+enum { BY_MEASUREMENT = 1, GENERAL_ALWAYS, STREAM_ALWAYS, LEAN_ALWAYS };
 
 static int preference(void)
 {
+    static const char *const words[] = {"general", "stream", "lean1", "lean2", "lean4"};
+    static const int choices[] = {GENERAL_ALWAYS, STREAM_ALWAYS, LEAN_ALWAYS + 1, LEAN_ALWAYS + 2, LEAN_ALWAYS + 4};
     static int known;
     int p = __atomic_load_n(&known, __ATOMIC_RELAXED);
     if (p == 0) {
         const char *word = getenv("EPIQ_CUDA_KERNELS");
-        p = word == NULL                   ? BY_MEASUREMENT
-            : strcmp(word, "stream") == 0  ? STREAM_ALWAYS
-            : strcmp(word, "quad") == 0    ? QUAD_ALWAYS
-            : strcmp(word, "general") == 0 ? GENERAL_ALWAYS
-                                           : BY_MEASUREMENT;
+        p = BY_MEASUREMENT;
+        for (int i = 0; word != NULL && i < 5; i++)
+            if (strcmp(word, words[i]) == 0)
+                p = choices[i];
         __atomic_store_n(&known, p, __ATOMIC_RELAXED);
     }
     return p;
 }
 
-/* Of all rows: vectors, or pairs of columns, up to which or from which on a kernel is the fastest. */
-static const int64_t FEW_PAIRS = 132 * 1024, QUAD_NORM = 3 << 15, MOST_NORM = 1 << 23, STREAM_FLAT = 7 << 15,
-                     TWO_A_THREAD = 1 << 18;
+/* ---- The measured choices (H200; doc/performance.md has the numbers) ----
+ *
+ * vectors: of a row. all: of all rows. */
 
-/* The measured choices; doc/performance.md has the numbers. vectors: of a row.
- */
+static const int64_t TWO_A_THREAD = 1 << 18, STREAM_NORM = 3 << 15, STREAM_FLAT = 7 << 15;
 
-static void shape_pair(const epiqi_plan *p, int format, launch *l)
-{
-    l->kernel = kernel_of(p, CUDA_PAIR_KERNEL, format, plain_silu(p) ? CUDA_SILU : CUDA_ANY_ACT, 1);
-    l->block = dim3(128);
-    l->few = 1;
-    l->blocks = (uint32_t)p->rows;
-    l->pieces = (uint32_t)ceil_div(p->cols / 2, 128);
-}
-
-/* With token scales of act_mul and quantize, quads are the fastest up to so much work, and row_stream_kernel from so
- * much on; by the vectors of a row. */
-static int64_t quads_of_tokens(int64_t vectors)
-{
-    return vectors > 1024 ? STREAM_FLAT : vectors > 384 ? 13 << 15 : 4 << 15;
-}
-
+/* Where lean_kernel does not do: with token scales of act_mul and quantize, row_stream_kernel is the fastest from so
+ * much on. */
 static int64_t stream_of_tokens(int64_t vectors)
 {
     return vectors > 1024 ? STREAM_FLAT : vectors > 384 ? 13 << 15 : 9 << 15;
 }
 
-/* Four columns a thread. */
-static void shape_quad(const epiqi_plan *p, int format, int64_t vectors, launch *l)
+/* Vectors a thread of lean_kernel where a block has a row. */
+static int64_t lean_of_row(const epiqi_plan *p, int64_t vectors, int64_t all)
 {
-    const int token = p->grain == EPIQ_GRAIN_TOKEN, norm = p->op == EPIQI_RMS_NORM;
-    const int64_t all = p->rows * vectors, quads = 2 * vectors;
-    if (preference() != QUAD_ALWAYS &&
-        (preference() != BY_MEASUREMENT ||
-         (norm && token ? vectors > 256 || p->rows > 128 : all >= (norm ? QUAD_NORM : quads_of_tokens(vectors)))))
+    const int tensor = p->format->block == 0 && p->grain == EPIQ_GRAIN_TENSOR, four_bits = p->format->bits == 4;
+    if (vectors > 1024)
+        return all >= 300000 ? 4 : 2;
+    if (p->op != EPIQI_RMS_NORM) {
+        if ((vectors >= 896 && all >= 800000) || (vectors == 1024 && all >= 390000))
+            return 4;
+        return (vectors >= 512 || all >= 40000) && !(all >= 150000 && all < 210000) ? 2 : 1;
+    }
+    if (vectors == 1024 && all >= 300000 && !(tensor && all >= 2000000))
+        return 4;
+    if (!tensor && vectors >= 640 && all >= (four_bits ? 600000 : 2000000))
+        return 4;
+    return all >= 200000 || (all >= 130000 && all < 150000 && !four_bits) ? 2 : 1;
+}
+
+/* The same where blocks have pieces of rows, of 128 threads if each has two vectors. */
+static int64_t lean_of_pieces(const epiqi_plan *p, int64_t vectors, int64_t all)
+{
+    const int many = p->op == EPIQI_QUANTIZE ? all >= 400000 : p->format->bits == 4 && all >= 250000;
+    return (vectors % 256 == 0 && many) || (all >= 110000 && all < 135000) ? 2 : 1;
+}
+
+/* Vectors a thread of lean_kernel: four only where a block has a row and the rounding of y is compiled in. */
+static int64_t lean_vectors(const epiqi_plan *p, const cuda_args *a, int64_t vectors, int64_t all, int by_row)
+{
+    const int fixed = p->op == EPIQI_RMS_NORM  ? p->dtype == EPIQ_DTYPE_BF16 && p->round != EPIQ_ROUND_NONE
+                      : p->op == EPIQI_ACT_MUL ? a->quick_silu
+                                               : 1;
+    int64_t n = preference() > LEAN_ALWAYS ? preference() - LEAN_ALWAYS
+                : by_row                   ? lean_of_row(p, vectors, all)
+                                           : lean_of_pieces(p, vectors, all);
+    if (by_row && vectors > 1024 && n == 1)
+        n = 2;
+    return n == 4 && !(by_row && fixed) ? 2 : n;
+}
+
+/* Whether the kernels of stream.cuh are faster than lean_kernel. */
+static int stream_is_faster(const epiqi_plan *p, const cuda_args *a, int64_t all)
+{
+    const int tensor = p->format->block == 0 && p->grain == EPIQ_GRAIN_TENSOR, token = p->grain == EPIQ_GRAIN_TOKEN;
+    switch (p->op) {
+    case EPIQI_ACT_MUL:
+        if (!a->quick_silu)
+            return all >= 2000000; /* by a table of activations */
+        return !token && all >= (tensor                  ? 5000000
+                                 : p->format->bits == 4  ? 7000000
+                                 : p->format->block == 0 ? 3500000
+                                                         : 1400000);
+    case EPIQI_QUANTIZE:
+        return all >= (tensor ? 10000000 : token ? 7000000 : 1500000);
+    default:
+        return 0;
+    }
+}
+
+/* The common cases, which lean_kernel has. */
+static int is_lean(const epiqi_plan *p, int format, int64_t vectors, const cuda_args *a)
+{
+    const int norm = p->op == EPIQI_RMS_NORM, by_row = norm || p->grain == EPIQ_GRAIN_TOKEN;
+    const int half = p->op == EPIQI_QUANTIZE || p->round != EPIQ_ROUND_NONE; /* y are 16-bit floats */
+    if (format >= CUDA_NONE || p->dtype == EPIQ_DTYPE_F32 || p->y_out.data != NULL || p->dynamic ||
+        p->rows > 0x7fffffff - 1024 || a->scales.group > UINT32_MAX)
+        return 0;
+    if ((p->op == EPIQI_ACT_MUL && !plain_silu(p)) || (norm && p->weight_dtype != p->dtype) ||
+        (by_row && vectors > 4 * LEAN_FOUR_THREADS))
+        return 0;
+    if (p->group != 0 && (p->format->block != 0 ? a->scales.shift != 2 : p->group != LEAN_GROUP || p->ue8m0))
+        return 0;
+    if (format == CUDA_NVFP4)
+        return !a->quant.ieee && a->quant.rcp_unit;
+    return p->grain == EPIQ_GRAIN_TENSOR ? !a->divide : half || !epiqi_cuda_divides(format);
+}
+
+static void shape_lean(const epiqi_plan *p, int format, int64_t vectors, const cuda_args *a, launch *l)
+{
+    const int by_row = p->op == EPIQI_RMS_NORM || p->grain == EPIQ_GRAIN_TOKEN;
+    if (preference() == STREAM_ALWAYS || preference() == GENERAL_ALWAYS || !is_lean(p, format, vectors, a))
         return;
-    if (format >= CUDA_NONE || p->dtype == EPIQ_DTYPE_F32 || quads > (norm ? 2048 : 4096) ||
-        (p->op == EPIQI_ACT_MUL && !plain_silu(p)) || (norm && p->weight_dtype != p->dtype) ||
-        !(token || (norm && p->grain == EPIQ_GRAIN_TENSOR)))
+    const int64_t all = p->rows * vectors, per_thread = lean_vectors(p, a, vectors, all, by_row);
+    const int64_t most = per_thread == 4                  ? LEAN_FOUR_THREADS
+                         : by_row                         ? 1024
+                         : per_thread == 2 || all < 48000 ? 128
+                                                          : 256;
+    const int64_t need = ceil_div(vectors, per_thread), fewest = ceil_div(need, most);
+    int64_t pieces = fewest, threads = epiqi_round_up(ceil_div(need, fewest), 32);
+    for (int64_t n = fewest + 1; !by_row && n < 2 * fewest && n < fewest + 16; n++) { /* with fewer idle threads */
+        const int64_t t = epiqi_round_up(ceil_div(need, n), 32);
+        if (t >= 96 && n * t < pieces * threads) { /* smaller blocks come too slowly */
+            pieces = n;
+            threads = t;
+        }
+    }
+    if (pieces > (by_row ? 1 : 0xffff) || (preference() == BY_MEASUREMENT && stream_is_faster(p, a, all)))
         return;
-    const int per_thread = quads <= (token ? 1024 : 512) ? 1 : quads <= 2048 ? 2 : 4;
-    l->kernel = kernel_of(p, CUDA_QUAD_KERNEL, format, CUDA_ANY_ACT, per_thread);
-    l->block = dim3((unsigned)epiqi_round_up(ceil_div(quads, per_thread), 32));
+    cuda_kernel k = {CUDA_LEAN_KERNEL, dtype_index(p->dtype), format, 0, 0, 0, (int)per_thread};
+    k.grain = p->group != 0 ? AR_GROUP : p->grain == EPIQ_GRAIN_TOKEN ? AR_TOKEN : AR_TENSOR;
+    k.act = a->quick_silu ? CUDA_QUICK : CUDA_SILU;
+    k.round = a->norm.round;
+    l->kernel = find_kernel(p, &k);
+    l->block = dim3((unsigned)threads);
     l->blocks = (uint32_t)p->rows;
-    l->few = p->rows <= 16;
+    l->pieces = (uint32_t)pieces;
+    l->early = 1;
 }
 
 /* The amax launch of a whole tensor: the blocks share all pieces of all rows. */
@@ -431,8 +535,8 @@ static void shape_stream(const epiqi_plan *p, int format, int64_t vectors, cuda_
     const int inputs = p->op == EPIQI_ACT_MUL || p->residual.data != NULL ? 2 : 1;
     const int64_t all = p->rows * vectors;
     const int tensor_norm = norm && (p->format == NULL || p->grain == EPIQ_GRAIN_TENSOR);
-    const int slower = tensor_norm ? all < QUAD_NORM || (vectors <= 512 && all >= MOST_NORM)
-                                   : !norm && all < (token ? stream_of_tokens(vectors) : STREAM_FLAT);
+    const int slower =
+        norm ? tensor_norm && all < STREAM_NORM : all < (token ? stream_of_tokens(vectors) : STREAM_FLAT);
     if (preference() != STREAM_ALWAYS && (preference() != BY_MEASUREMENT || slower))
         return;
     const device_facts f = facts();
@@ -477,7 +581,8 @@ static void shape_stream(const epiqi_plan *p, int format, int64_t vectors, cuda_
 static void shape_flat(const epiqi_plan *p, int format, int64_t vectors, cuda_args *a, launch *l)
 {
     const int multiprocessors = facts().multiprocessors;
-    const int per_thread = p->dtype != EPIQ_DTYPE_F32 && p->rows * vectors >= TWO_A_THREAD ? 2 : 1;
+    const int pairs = format == CUDA_NVFP4 && p->dtype != EPIQ_DTYPE_F32 && (p->op != EPIQI_ACT_MUL || plain_silu(p));
+    const int per_thread = pairs && p->rows * vectors >= TWO_A_THREAD ? 2 : 1;
     const int64_t need = ceil_div(vectors, per_thread); /* threads */
     int64_t tx, ty = 1, pieces = 1;
     if (need <= 256) {
@@ -504,19 +609,21 @@ static void shape_flat(const epiqi_plan *p, int format, int64_t vectors, cuda_ar
 
 static void shape_norm(const epiqi_plan *p, int format, int64_t vectors, launch *l)
 {
-    const int f32 = p->dtype == EPIQ_DTYPE_F32;
-    const int per_thread = f32               ? (vectors <= 512 ? 1 : 4)
-                           : vectors <= 256  ? 1
-                           : vectors <= 1024 ? 2
-                           : vectors <= 2048 ? 4
-                                             : 8;
-    const int64_t tx = epiqi_round_up(ceil_div(vectors, per_thread), 32);
-    if (tx > 512)
+    if (p->dtype == EPIQ_DTYPE_F32 || vectors > 1024) {
+        const int64_t shared = vectors * 32;
+        if (shared > facts().shared - 4096)
+            return;
+        l->kernel = kernel_of(p, CUDA_WIDE_ROW_KERNEL, format, CUDA_ANY_ACT, 1);
+        l->block = dim3((unsigned)(vectors > 480 ? 512 : epiqi_round_up(vectors, 32)));
+        l->blocks = (uint32_t)p->rows;
+        l->shared = (uint32_t)shared;
         return;
+    }
+    const int64_t tx = epiqi_round_up(ceil_div(vectors, 2), 32);
     int64_t ty = tx >= 256 ? 1 : 256 / tx;
     while (ty > 1 && p->rows < ty * facts().multiprocessors)
         ty /= 2;
-    l->kernel = kernel_of(p, CUDA_ROW_KERNEL, format, CUDA_ANY_ACT, per_thread);
+    l->kernel = kernel_of(p, CUDA_ROW_KERNEL, format, CUDA_ANY_ACT, 2);
     l->block = dim3((unsigned)tx, (unsigned)ty);
     l->blocks = (uint32_t)ceil_div(p->rows, ty);
 }
@@ -549,14 +656,7 @@ static launch shape(const epiqi_plan *p, int format, cuda_args *a)
     l.pieces = 1;
     const int64_t vectors = (format < CUDA_NONE ? p->padded : p->cols) / 8;
     if (whole_vectors(p)) {
-        const int tensor = p->format != NULL && p->grain == EPIQ_GRAIN_TENSOR && p->format->block == 0;
-        const int pairs = format < CUDA_NONE && tensor && !p->dynamic && p->dtype != EPIQ_DTYPE_F32 &&
-                          p->padded == p->cols && p->rows * (p->cols / 2) <= FEW_PAIRS &&
-                          (p->op == EPIQI_QUANTIZE || plain_silu(p)) && preference() == BY_MEASUREMENT;
-        if (pairs)
-            shape_pair(p, format, &l);
-        if (l.kernel == NULL)
-            shape_quad(p, format, vectors, &l);
+        shape_lean(p, format, vectors, a, &l);
         if (l.kernel == NULL)
             shape_stream(p, format, vectors, a, &l);
         if (l.kernel != NULL)
@@ -584,12 +684,10 @@ static launch shape(const epiqi_plan *p, int format, cuda_args *a)
 /* Blocks for the padding rows of the scales. */
 static uint32_t padding_blocks(const epiqi_plan *p, const cuda_args *a, const launch *l)
 {
-    const int64_t pad = epiqi_round_up(p->rows, a->row_multiple) - p->rows;
-    if (!a->pad_rows || pad == 0)
+    if (a->scales.pad_end <= p->rows)
         return 0;
-    const int64_t groups = epiqi_round_up(p->groups, a->group_multiple);
-    const int64_t stores = a->layout == EPIQ_LAYOUT_TILE128X4 && a->scale_words ? groups / 4 * 128 : pad * groups;
-    const int64_t blocks = ceil_div(stores, (int64_t)l->block.x * l->block.y * 4);
+    const int64_t stores = (a->scales.stored >> (a->scales.words ? a->scales.shift : 0)) * 128;
+    const int64_t blocks = epiqi_round_up(ceil_div(stores, (int64_t)l->block.x * l->block.y * 4), 4);
     return (uint32_t)(blocks < 64 ? blocks : 64);
 }
 
@@ -598,7 +696,7 @@ static uint32_t padding_blocks(const epiqi_plan *p, const cuda_args *a, const la
 /* `grid`: all blocks. */
 static cudaError_t start(const epiqi_plan *p, const launch *l, uint32_t grid, cuda_args *a)
 {
-    epiq_pdl pdl = p->exec->pdl != 0 ? p->exec->pdl : l->few ? EPIQ_PDL_EARLY : EPIQ_PDL_LATE;
+    epiq_pdl pdl = p->exec->pdl != 0 ? p->exec->pdl : l->early ? EPIQ_PDL_EARLY : EPIQ_PDL_LATE;
     if (facts().capability < 90) /* such kernels have no wait in them */
         pdl = EPIQ_PDL_OFF;
     a->trigger = pdl == EPIQ_PDL_EARLY  ? CUDA_TRIGGER_EARLY

@@ -31,11 +31,10 @@ static __device__ float scale_value_of(int format, const ar_quant &q, uint32_t s
 
 static __device__ uint32_t load_scale(const cuda_args &a, int64_t row, int64_t group)
 {
-    const char *p = a.scales.data + epiqi_scale_offset(a.layout, a.scales.stride, a.scale_bytes, row, group);
-    uint32_t u = (unsigned char)p[0];
-    if (a.scale_bytes == 4 && a.layout != EPIQ_LAYOUT_PACKED_UE8M0)
-        for (int i = 1; i < 4; i++)
-            u |= (uint32_t)(unsigned char)p[i] << (8 * i);
+    const char *p = scale_at(a, scales_of_row(a, row), group);
+    uint32_t u = 0;
+    for (int i = 0; i < a.scales.bytes; i++)
+        u |= (uint32_t)(unsigned char)p[i] << (8 * i);
     return u;
 }
 

@@ -5,12 +5,12 @@
 
 #include "kernels.cuh"
 #include "launch.h"
-#include "quad.cuh"
+#include "lean.cuh"
 #include "stream.cuh"
 
 template <int OP, int DT, int F, int G, int ACT> static const void *flat_of(const cuda_kernel &k)
 {
-    if constexpr (DT != AR_F32)
+    if constexpr (DT != AR_F32 && F == CUDA_NVFP4 && (OP != CUDA_ACT_MUL || ACT == CUDA_SILU))
         if (k.per_thread == 2)
             return (const void *)flat_kernel<OP, DT, F, G, ACT, 2>;
     return k.per_thread == 1 ? (const void *)flat_kernel<OP, DT, F, G, ACT, 1> : nullptr;
@@ -18,12 +18,10 @@ template <int OP, int DT, int F, int G, int ACT> static const void *flat_of(cons
 
 template <int DT, int F, int G> static const void *norm_of(const cuda_kernel &k)
 {
-    if (k.per_thread == 1)
-        return (const void *)norm_kernel<DT, F, G, 1>;
-    if (k.per_thread == 4)
-        return (const void *)norm_kernel<DT, F, G, 4>;
+    if (k.kind == CUDA_WIDE_ROW_KERNEL)
+        return (const void *)wide_norm_kernel<DT, F, G>;
     if constexpr (DT != AR_F32)
-        return k.per_thread == 2 ? (const void *)norm_kernel<DT, F, G, 2> : (const void *)norm_kernel<DT, F, G, 8>;
+        return (const void *)norm_kernel<DT, F, G>;
     return nullptr;
 }
 
@@ -38,9 +36,6 @@ template <int OP, int DT, int F, int G, int ACT> static const void *of_act(const
             if constexpr (ACT == CUDA_ANY_ACT)
                 if (k.kind == CUDA_WIDE_ROW_KERNEL)
                     return (const void *)wide_token_kernel<OP, DT, F>;
-            if constexpr (DT != AR_F32 && (OP == CUDA_QUANTIZE || ACT == CUDA_SILU))
-                if (k.kind == CUDA_PAIR_KERNEL)
-                    return (const void *)pair_kernel<OP, DT, F, ACT>;
         }
         return flat_of<OP, DT, F, G, ACT>(k);
     }
@@ -97,25 +92,48 @@ template <int OP, int DT, int F> static const void *stream_of(const cuda_kernel 
     return nullptr;
 }
 
-template <int OP, int DT, int F, int GRAIN> static const void *quad_of_grain(const cuda_kernel &k)
+template <int OP, int DT, int F, int GRAIN, int ACT, int ROUND> static const void *lean_per_thread(const cuda_kernel &k)
 {
-    if constexpr (OP != CUDA_RMS_NORM)
+    if constexpr ((OP == CUDA_RMS_NORM || GRAIN == AR_TOKEN) && ROUND != LEAN_ROUND)
         if (k.per_thread == 4)
-            return (const void *)quad_kernel<OP, DT, F, GRAIN, 4>;
-    return k.per_thread == 2   ? (const void *)quad_kernel<OP, DT, F, GRAIN, 2>
-           : k.per_thread == 1 ? (const void *)quad_kernel<OP, DT, F, GRAIN, 1>
-                               : nullptr;
+            return (const void *)lean_kernel<OP, DT, F, GRAIN, ACT, ROUND, 4>;
+    if (k.per_thread == 2)
+        return (const void *)lean_kernel<OP, DT, F, GRAIN, ACT, ROUND, 2>;
+    return k.per_thread == 1 ? (const void *)lean_kernel<OP, DT, F, GRAIN, ACT, ROUND, 1> : nullptr;
 }
 
-template <int OP, int DT, int F> static const void *quad_of(const cuda_kernel &k)
+template <int OP, int DT, int F, int GRAIN> static const void *lean_of_grain(const cuda_kernel &k)
 {
-    constexpr int GRAINS = F < CUDA_NONE ? (int)format_of<F>::GRAINS : 0;
+    if constexpr (OP == CUDA_QUANTIZE) {
+        return lean_per_thread<OP, DT, F, GRAIN, CUDA_ANY_ACT, AR_ROUND_NONE>(k);
+    } else if constexpr (OP == CUDA_RMS_NORM) {
+        if constexpr (DT == AR_BF16) {
+            if (k.round == AR_ROUND_ONCE)
+                return lean_per_thread<OP, DT, F, GRAIN, CUDA_ANY_ACT, AR_ROUND_ONCE>(k);
+            if (k.round == AR_ROUND_TWICE)
+                return lean_per_thread<OP, DT, F, GRAIN, CUDA_ANY_ACT, AR_ROUND_TWICE>(k);
+        }
+        return lean_per_thread<OP, DT, F, GRAIN, CUDA_ANY_ACT, LEAN_ROUND>(k);
+    } else {
+        if constexpr (DT == AR_BF16)
+            if (k.act == CUDA_QUICK)
+                return lean_per_thread<OP, DT, F, GRAIN, CUDA_QUICK, AR_ROUND_TWICE>(k);
+        return lean_per_thread<OP, DT, F, GRAIN, CUDA_SILU, LEAN_ROUND>(k);
+    }
+}
+
+template <int OP, int DT, int F> static const void *lean_of(const cuda_kernel &k)
+{
+    constexpr int GRAINS = (int)format_of<F>::GRAINS;
     if constexpr ((GRAINS & EPIQI_TOKEN) != 0)
         if (k.grain == AR_TOKEN)
-            return quad_of_grain<OP, DT, F, AR_TOKEN>(k);
-    if constexpr ((GRAINS & EPIQI_STATIC) != 0 && OP == CUDA_RMS_NORM)
+            return lean_of_grain<OP, DT, F, AR_TOKEN>(k);
+    if constexpr ((GRAINS & EPIQI_GROUP) != 0)
+        if (k.grain == AR_GROUP)
+            return lean_of_grain<OP, DT, F, AR_GROUP>(k);
+    if constexpr ((GRAINS & EPIQI_STATIC) != 0)
         if (k.grain == AR_TENSOR)
-            return quad_of_grain<OP, DT, F, AR_TENSOR>(k);
+            return lean_of_grain<OP, DT, F, AR_TENSOR>(k);
     return nullptr;
 }
 
@@ -129,8 +147,8 @@ template <int OP, int DT> static const void *of_dtype(const cuda_kernel &k)
         if constexpr (DT != AR_F32)                                                                                    \
             if (k.kind == CUDA_STREAM_KERNEL)                                                                          \
                 return stream_of<OP, DT, CUDA_##upper>(k);                                                             \
-            else if (k.kind == CUDA_QUAD_KERNEL)                                                                       \
-                return quad_of<OP, DT, CUDA_##upper>(k);                                                               \
+            else if (k.kind == CUDA_LEAN_KERNEL)                                                                       \
+                return lean_of<OP, DT, CUDA_##upper>(k);                                                               \
         return of_format<OP, DT, CUDA_##upper>(k);
         EPIQI_FORMATS(X)
 #undef X

@@ -2,13 +2,13 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  *     flat_kernel         act_mul, quantize where no value of a whole row is needed: a thread has U vectors of a row
- *     pair_kernel         the same for little work and one scale: a thread has two columns
  *     token_kernel        act_mul, quantize with token scales: a thread has a vector
  *     wide_token_kernel   the same for wide rows, which wait in shared memory
- *     norm_kernel         rms_norm: a row, or several, in the registers of a block
+ *     norm_kernel         rms_norm of 16-bit dtypes: a row, or several, in the registers of a block
+ *     wide_norm_kernel    of wider rows and of f32, which wait in shared memory
  *     any_kernel          every shape, stride and alignment, a block a row, column by column
  *
- * quad.cuh and stream.cuh have others for little and for much work.
+ * lean.cuh and stream.cuh have others for little and for much work.
  *
  * With F = CUDA_AMAX each leaves the amax of its block's y in workspace; with F
  * = CUDA_NONE it writes y alone. */
@@ -49,7 +49,7 @@ template <int OP, int DT, int ACT> DEV int64_t input_offset(const cuda_args &a, 
 template <int OP, int DT, int ACT> DEV inputs<OP, DT> load_inputs(const cuda_args &a, int64_t row, int32_t vec)
 {
     const int64_t col = input_offset<OP, DT, ACT>(a, vec);
-    return load_at<OP, DT, ACT>(a, a.x.data + row * a.x.stride + col, a.up.data + row * a.up.stride + col);
+    return load_at<OP, DT, ACT>(a, a.x.data + row * a.x.stride + col, a.second.data + row * a.second.stride + col);
 }
 
 /* act(gate) where no limit or alpha applies: the loop has no choices left in
@@ -318,7 +318,7 @@ __global__ void __launch_bounds__(256) flat_kernel(const __grid_constant__ cuda_
         end_kernel(a);
         return;
     }
-    const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8);
+    const int32_t vectors = a.vectors, padded = a.padded_vectors;
     /* neighbours where a block of nvfp4 is two vectors: its scale then concerns
    * one thread */
     const int32_t step = pairs<F, U>() ? 1 : (int32_t)blockDim.x;
@@ -330,8 +330,8 @@ __global__ void __launch_bounds__(256) flat_kernel(const __grid_constant__ cuda_
                              ? a.repeat
                              : (int32_t)(((uint32_t)below + blockDim.y - 1) / blockDim.y);
     const int64_t offset = input_offset<OP, DT, ACT>(a, first), between = input_offset<OP, DT, ACT>(a, step);
-    const char *x = a.x.data + row * a.x.stride + offset, *up = a.up.data + row * a.up.stride + offset;
-    const int64_t x_stride = a.x.stride * blockDim.y, up_stride = a.up.stride * blockDim.y;
+    const char *x = a.x.data + row * a.x.stride + offset, *up = a.second.data + row * a.second.stride + offset;
+    const int64_t x_stride = a.x.stride * blockDim.y, up_stride = a.second.stride * blockDim.y;
     char *codes = a.codes.data + row * a.codes.stride + (int64_t)first * format_of<F>::BITS;
     const int64_t codes_stride = a.codes.stride * blockDim.y;
     const bool half = half_y<OP, DT>(a);
@@ -353,7 +353,7 @@ __global__ void __launch_bounds__(256) flat_kernel(const __grid_constant__ cuda_
             if (r + 1 < mine && first + u * step < vectors)
                 next[u] = load_at<OP, DT, ACT>(a, x + u * between, up + u * between);
         }
-        const scale_row place = G ? scale_row_of(a, row) : scale_row{NULL, 0};
+        char *scales = G ? scales_of_row(a, row) : NULL;
         values<DT> both[pairs<F, U>() ? 2 : 1];
 #pragma unroll
         for (int u = 0; u < U; u++) {
@@ -370,9 +370,9 @@ __global__ void __launch_bounds__(256) flat_kernel(const __grid_constant__ cuda_
                 continue;
             char *to = codes + (pairs<F, U>() ? 0 : u * step * format_of<F>::BITS);
             if (pairs<F, U>())
-                emit_pair<F, DT>(a, q, row, place, first, to, valid, half, both[0], both[pairs<F, U>() ? 1 : 0]);
+                emit_pair<F, DT>(a, q, row, scales, first, to, valid, half, both[0], both[pairs<F, U>() ? 1 : 0]);
             else if (G)
-                emit_group<F, DT>(a, q, row, place, vec, to, valid, half, y);
+                emit_group<F, DT>(a, q, row, scales, vec, to, valid, half, y);
             else if (valid)
                 store_codes<F>(to, code8_tensor<F>(a, q, factor, y.v));
         }
@@ -382,65 +382,11 @@ __global__ void __launch_bounds__(256) flat_kernel(const __grid_constant__ cuda_
     end_kernel(a);
 }
 
-/* ---- pair_kernel ---- */
-
-/* Two columns a thread: where every thread of the work is resident at once, its time is that of fetching and running
- * the code of one thread, which eight columns make three times as long. blockIdx.x is the row. */
-template <int OP, int DT, int F, int ACT>
-__global__ void __launch_bounds__(128) pair_kernel(const __grid_constant__ cuda_args a)
-{
-    const int64_t row = blockIdx.x;
-    const int32_t pair = (int32_t)(blockIdx.y * blockDim.x + threadIdx.x);
-    const bool inside = pair < (int32_t)(a.cols / 2);
-    const char *x = a.x.data + row * a.x.stride + (int64_t)pair * 4;
-    const char *up = a.up.data + row * a.up.stride + (int64_t)pair * 4;
-    begin_kernel(a);
-    uint32_t gate_word = 0, up_word = 0;
-    if (inside) {
-        gate_word = __ldcs((const uint32_t *)x);
-        if (OP == CUDA_ACT_MUL)
-            up_word = __ldcs((const uint32_t *)up);
-    }
-    ar_quant q = a.quant;
-    const float factor = prepare<F>(a, q);
-    if (inside) {
-        float y[2], b[2];
-        widen_pair<DT>(gate_word, y);
-        if (OP == CUDA_ACT_MUL) {
-            const ar_act_mul plain = {AR_SILU, AR_ROUND_NONE, 1, 1.0f, 0.0f, 0.0f, 0.0f};
-            widen_pair<DT>(up_word, b);
-            if (DT == AR_BF16 && a.quick_silu && quick_pair(gate_word)) {
-                y[0] = cuda_quick_silu(y[0]);
-                y[1] = cuda_quick_silu(y[1]);
-            } else {
-                y[0] = ar_gate(&plain, 0, y[0]);
-                y[1] = ar_gate(&plain, 0, y[1]);
-            }
-            if (a.act_mul.round == AR_ROUND_TWICE)
-                round_columns<DT, 2>(y);
-            y[0] = vf_mul(y[0], b[0]);
-            y[1] = vf_mul(y[1], b[1]);
-            if (a.act_mul.round != AR_ROUND_NONE)
-                round_columns<DT, 2>(y);
-            if (a.y_out.data != NULL)
-                *(uint32_t *)(a.y_out.data + row * a.y_out.stride + (int64_t)pair * 4) = narrow_pair<DT>(y);
-        }
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            y[i] = format_of<F>::DIVIDES_STATIC && a.divide ? vf_div(y[i], factor) : vf_mul(y[i], factor);
-            y[i] = nan_policy<F>(q, y[i]);
-        }
-        __stcs((unsigned short *)(a.codes.data + row * a.codes.stride + (int64_t)pair * 2),
-               (unsigned short)code_pair<F>(q, y[0], y[1]));
-    }
-    end_kernel(a);
-}
-
 /* The amax of y over all rows, gridDim.x blocks taking vectors in turn. */
 template <int OP, int DT> __global__ void __launch_bounds__(256) amax_kernel(const __grid_constant__ cuda_args a)
 {
     begin_kernel(a);
-    const int32_t vectors = (int32_t)(a.cols / 8);
+    const int32_t vectors = a.vectors;
     float largest = 0.0f;
     for (uint32_t block = blockIdx.x; block < a.main_blocks; block += gridDim.x) {
         const int64_t row = block / (uint32_t)a.chunks;
@@ -469,48 +415,47 @@ DEV float tree_lanes(float s)
     return s;
 }
 
+DEV float add_four(const float4 &v)
+{
+    return vf_add(vf_add(v.x, v.y), vf_add(v.z, v.w));
+}
+
 /* The sum of squares of a vector, the lowest part of the tree. */
-template <int DT> DEV float squares8(const values<DT> &h)
+DEV float squares8(const float h[8])
 {
     float p[4];
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        p[i] = vf_add(vf_mul(h.v[2 * i], h.v[2 * i]), vf_mul(h.v[2 * i + 1], h.v[2 * i + 1]));
+        p[i] = vf_add(vf_mul(h[2 * i], h[2 * i]), vf_mul(h[2 * i + 1], h[2 * i + 1]));
     return vf_add(vf_add(p[0], p[1]), vf_add(p[2], p[3]));
 }
 
-/* The sum of squares of a row from each thread's vectors t, t + blockDim.x,
- * ...: vectors in registers, segments of 32 in a warp, segments through shared
- * memory. blockDim.x is a multiple of 32. */
-template <int VPT, int DT> DEV float tree_row(const values<DT> h[VPT])
+/* Eight columns as fp32 in shared memory. */
+DEV void keep8(uint4 *kept, int32_t vec, const float v[8])
 {
-    __shared__ float segments[ROW_SEGMENTS];
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
-    const int count = warps * VPT; /* segments of a row */
-    float s[VPT];
+    const raw8<AR_F32> k = pack_f32(v);
+    kept[2 * vec] = k.w[0];
+    kept[2 * vec + 1] = k.w[1];
+}
+
+DEV void kept8(const uint4 *kept, int32_t vec, float v[8])
+{
+    raw8<AR_F32> k;
+    k.w[0] = kept[2 * vec];
+    k.w[1] = kept[2 * vec + 1];
+    widen<AR_F32>(k, v);
+}
+
+/* The sum over up to ROW_SEGMENTS segments, by a whole warp. */
+DEV float tree_segments(const float *segments, int count)
+{
+    const int lane = threadIdx.x & 31, each = count <= 32 ? 1 : count <= 64 ? 2 : count <= 128 ? 4 : 8;
+    float n[8]; /* neighbours of a lane */
 #pragma unroll
-    for (int v = 0; v < VPT; v++)
-        s[v] = tree_lanes(squares8<DT>(h[v]));
-    if (count == 1)
-        return s[0];
-    float *mine = segments + threadIdx.y * count;
-#pragma unroll
-    for (int v = 0; v < VPT; v++)
-        if (lane == 0)
-            mine[v * warps + warp] = s[v];
-    __syncthreads();
-    if (count <= 32)
-        return tree_lanes(lane < count ? mine[lane] : 0.0f);
-    float part = 0.0f; /* 2, 4 or 8 neighbours a lane */
-    const int each = count <= 64 ? 2 : count <= 128 ? 4 : 8;
-    float n[8];
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        const int at = lane * each + i;
-        n[i] = i < each && at < count ? mine[at] : 0.0f;
-    }
-    part = vf_add(vf_add(vf_add(n[0], n[1]), vf_add(n[2], n[3])), vf_add(vf_add(n[4], n[5]), vf_add(n[6], n[7])));
-    return tree_lanes(part);
+    for (int i = 0; i < 8; i++)
+        n[i] = i < each && lane * each + i < count ? segments[lane * each + i] : 0.0f;
+    return tree_lanes(
+        vf_add(vf_add(vf_add(n[0], n[1]), vf_add(n[2], n[3])), vf_add(vf_add(n[4], n[5]), vf_add(n[6], n[7]))));
 }
 
 /* The largest of the numbers, >= 0, of a row's threads. */
@@ -532,7 +477,7 @@ DEV float max_row(float m)
 /* A power of 2 of columns is divided by exactly, and so by its reciprocal. */
 DEV float norm_rinv(const cuda_args &a, float sum)
 {
-    if (a.rcp_cols != 0.0f)
+    if (a.power_of_2)
         return vf_rcp(vf_sqrt(vf_add(vf_mul(sum, a.rcp_cols), a.norm.eps)));
     return ar_norm_rinv(&a.norm, sum, a.float_cols);
 }
@@ -557,91 +502,94 @@ template <int DT> DEV void norm8(const ar_norm &p, values<DT> &y, float rinv, co
         y.words = round8<DT>(y.v);
 }
 
-/* blockDim.x threads a row, blockDim.y rows. */
-template <int DT, int F, int G, int VPT>
-__global__ void __launch_bounds__(VPT >= 4 ? 512 : 1024) norm_kernel(const __grid_constant__ cuda_args a)
+/* h of a vector of a row, and x + residual stored; zeros where it has no columns. */
+template <int DT> DEV void norm_h(const cuda_args &a, int64_t row, int32_t vec, bool has, bool store, values<DT> &h)
 {
+    const int64_t col = (int64_t)vec * 8 * dtype_of<DT>::BYTES;
+    raw8<DT> x = zero_raw<DT>(), r = zero_raw<DT>();
+    if (has) {
+        x = load_raw<DT>(a.x.data + row * a.x.stride + col);
+        if (a.second.data != NULL)
+            r = load_raw<DT>(a.second.data + row * a.second.stride + col);
+    }
+    widen<DT>(x, h.v);
+    if (a.second.data == NULL)
+        return;
+    float add[8];
+    widen<DT>(r, add);
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        h.v[i] = vf_add(h.v[i], add[i]);
+    const raw8<DT> sum = narrow<DT>(h.v);
+    if (store && has && a.residual_out.data != NULL)
+        store_raw<DT>(a.residual_out.data + row * a.residual_out.stride + col, sum);
+    if (a.norm.sum_round && DT != AR_F32)
+        widen<DT>(sum, h.v);
+}
+
+/* y from h; zeros where there are no columns, of which a rinv of NaN would make NaN. */
+template <int DT> DEV void norm_y(const cuda_args &a, int32_t vec, bool has, float rinv, values<DT> &y)
+{
+    float weight[8];
+    if (!has) {
+        zero_y<DT>(y);
+        return;
+    }
+    if (DT == AR_F32 || !a.weight_f32)
+        widen<DT>(load_raw_cached<DT>(a.weight + (int64_t)vec * 8 * dtype_of<DT>::BYTES), weight);
+    else
+        widen<AR_F32>(load_raw_cached<AR_F32>(a.weight + (int64_t)vec * 32), weight);
+    norm8<DT>(a.norm, y, rinv, weight);
+}
+
+/* 16-bit dtypes: blockDim.x threads a row, a multiple of 32, with two vectors each, blockDim.x apart; blockDim.y rows.
+ */
+template <int DT, int F, int G> __global__ void __launch_bounds__(512) norm_kernel(const __grid_constant__ cuda_args a)
+{
+    __shared__ float segments[ROW_SEGMENTS];
     begin_kernel(a);
     if (G && blockIdx.x >= a.main_blocks) {
         zero_padding_rows(a);
         end_kernel(a);
         return;
     }
-    const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8);
     const bool half = half_y<CUDA_RMS_NORM, DT>(a);
-    float largest = 0.0f;
+    const int32_t warps = blockDim.x >> 5, warp = threadIdx.x >> 5;
+    float *mine = segments + threadIdx.y * 2 * warps, largest = 0.0f;
     for (uint32_t block = blockIdx.x; block < a.main_blocks; block += gridDim.x) {
         const int64_t row = (int64_t)block * blockDim.y + threadIdx.y;
-        values<DT> y[VPT];
-        raw8<DT> x[VPT], r[VPT], w[VPT];
-        const bool residual = a.residual.data != NULL, same = DT == AR_F32 || !a.weight_f32;
+        const int32_t vec[2] = {(int32_t)threadIdx.x, (int32_t)(threadIdx.x + blockDim.x)};
+        const bool has[2] = {row < a.rows && vec[0] < a.vectors, row < a.rows && vec[1] < a.vectors};
+        values<DT> y[2];
 #pragma unroll
-        for (int v = 0; v < VPT; v++) {
-            const int32_t vec = (int32_t)threadIdx.x + v * (int32_t)blockDim.x;
-            const int64_t col = (int64_t)vec * 8 * dtype_of<DT>::BYTES;
-            x[v] = r[v] = w[v] = zero_raw<DT>();
-            if (row < a.rows && vec < vectors) {
-                x[v] = load_raw<DT>(a.x.data + row * a.x.stride + col);
-                if (residual)
-                    r[v] = load_raw<DT>(a.residual.data + row * a.residual.stride + col);
-                if (same)
-                    w[v] = load_raw_cached<DT>(a.weight + col);
-            }
-        }
-        ar_quant q = a.quant; /* its loads run beside those */
+        for (int v = 0; v < 2; v++)
+            norm_h<DT>(a, row, vec[v], has[v], F != CUDA_AMAX, y[v]);
+        ar_quant q = a.quant;
         float factor = prepare<F>(a, q);
 #pragma unroll
-        for (int v = 0; v < VPT; v++) {
-            const int32_t vec = (int32_t)threadIdx.x + v * (int32_t)blockDim.x;
-            widen<DT>(x[v], y[v].v);
-            if (!residual)
-                continue;
-            float add[8];
-            widen<DT>(r[v], add);
-#pragma unroll
-            for (int i = 0; i < 8; i++)
-                y[v].v[i] = vf_add(y[v].v[i], add[i]);
-            raw8<DT> h = narrow<DT>(y[v].v);
-            if (a.residual_out.data != NULL && F != CUDA_AMAX && row < a.rows && vec < vectors)
-                store_raw<DT>(
-                    a.residual_out.data + row * a.residual_out.stride + (int64_t)vec * 8 * dtype_of<DT>::BYTES, h);
-            if (a.norm.sum_round && DT != AR_F32)
-                widen<DT>(h, y[v].v);
+        for (int v = 0; v < 2; v++) {
+            const float s = tree_lanes(squares8(y[v].v));
+            if ((threadIdx.x & 31) == 0)
+                mine[v * warps + warp] = s;
         }
-        const float rinv = norm_rinv(a, tree_row<VPT, DT>(y));
+        __syncthreads();
+        const float rinv = norm_rinv(a, tree_segments(mine, 2 * warps));
+        float amax = 0.0f;
 #pragma unroll
-        for (int v = 0; v < VPT; v++) {
-            const int32_t vec = (int32_t)threadIdx.x + v * (int32_t)blockDim.x;
-            float weight[8];
-            if (same) {
-                widen<DT>(w[v], weight);
-            } else {
-                raw8<AR_F32> f = zero_raw<AR_F32>();
-                if (vec < vectors)
-                    f = load_raw_cached<AR_F32>(a.weight + (int64_t)vec * 32);
-                widen<AR_F32>(f, weight);
-            }
-            if (row < a.rows && vec < vectors) {
-                norm8<DT>(a.norm, y[v], rinv, weight);
-                if (F != CUDA_AMAX)
-                    store_y<DT>(a, row, vec, y[v], half);
-            } else { /* a rinv of NaN would make NaN of the zeros there */
-                zero_y<DT>(y[v]);
-            }
-        }
-        if (F == CUDA_NONE)
-            break;
-        scaling by = {};
-        if (F == CUDA_AMAX || (!G && q.grain == AR_TOKEN)) {
-            float amax = 0.0f;
-#pragma unroll
-            for (int v = 0; v < VPT; v++)
+        for (int v = 0; v < 2; v++) {
+            norm_y<DT>(a, vec[v], has[v], rinv, y[v]);
+            if (F != CUDA_AMAX && has[v])
+                store_y<DT>(a, row, vec[v], y[v], half);
+            if (F == CUDA_AMAX || (F < CUDA_NONE && !G))
                 amax = vf_max_num(amax8<DT>(y[v], half), amax);
-            if (F == CUDA_AMAX) {
-                largest = vf_max_num(amax, largest);
-                __syncthreads(); /* before shared memory is used for the next row */
-                continue;
-            }
+        }
+        if (F == CUDA_AMAX) {
+            largest = vf_max_num(amax, largest);
+            __syncthreads(); /* before shared memory is used for the next row */
+            continue;
+        }
+        scaling by = {};
+        if (F < CUDA_NONE && !G && q.grain == AR_TOKEN) {
             amax = max_row(amax);
             uint32_t stored;
             format_of<F>::scale(q, amax, false, &factor, &stored);
@@ -649,18 +597,100 @@ __global__ void __launch_bounds__(VPT >= 4 ? 512 : 1024) norm_kernel(const __gri
                 store_scale(a, row, 0, stored);
             by = scaling_of<F>(q, factor, amax, half);
         }
-        const scale_row place = G ? scale_row_of(a, row) : scale_row{NULL, 0};
+        char *scales = G ? scales_of_row(a, row) : NULL;
 #pragma unroll
-        for (int v = 0; v < VPT; v++) {
-            const int32_t vec = (int32_t)threadIdx.x + v * (int32_t)blockDim.x;
-            const bool valid = row < a.rows && vec < padded;
-            if (G) {
-                emit_group<F, DT>(a, q, row, place, vec, codes_at<F>(a, row, vec), valid, half, y[v]);
-            } else if (valid && q.grain == AR_TOKEN) {
+        for (int v = 0; v < 2; v++) {
+            const bool valid = row < a.rows && vec[v] < a.padded_vectors;
+            if (F == CUDA_NONE)
+                continue;
+            if (G)
+                emit_group<F, DT>(a, q, row, scales, vec[v], codes_at<F>(a, row, vec[v]), valid, half, y[v]);
+            else if (valid && q.grain == AR_TOKEN) {
                 scale8<F>(by, y[v].v);
-                store_codes<F>(codes_at<F>(a, row, vec), code8<F>(q, y[v].v));
+                store_codes<F>(codes_at<F>(a, row, vec[v]), code8<F>(q, y[v].v));
             } else if (valid) {
-                store_codes<F>(codes_at<F>(a, row, vec), code8_tensor<F>(a, q, factor, y[v].v));
+                store_codes<F>(codes_at<F>(a, row, vec[v]), code8_tensor<F>(a, q, factor, y[v].v));
+            }
+        }
+        break;
+    }
+    if (F == CUDA_AMAX)
+        store_amax(a, largest);
+    end_kernel(a);
+}
+
+/* Any dtype and more columns: a block a row, whose h, and then y, waits in shared memory as fp32. */
+template <int DT, int F, int G>
+__global__ void __launch_bounds__(512) wide_norm_kernel(const __grid_constant__ cuda_args a)
+{
+    extern __shared__ uint4 kept[];
+    __shared__ float segments[ROW_SEGMENTS];
+    begin_kernel(a);
+    if (G && blockIdx.x >= a.main_blocks) {
+        zero_padding_rows(a);
+        end_kernel(a);
+        return;
+    }
+    const bool half = half_y<CUDA_RMS_NORM, DT>(a);
+    const int32_t threads = (int32_t)blockDim.x, first = (int32_t)threadIdx.x;
+    const int32_t end = (max(a.vectors, a.padded_vectors) + threads - 1) / threads * threads; /* warps stay whole */
+    float largest = 0.0f;
+    for (uint32_t block = blockIdx.x; block < a.main_blocks; block += gridDim.x) {
+        const int64_t row = block;
+        ar_quant q = a.quant;
+        float factor = prepare<F>(a, q), amax = 0.0f;
+#pragma unroll 1
+        for (int32_t vec = first; vec < end; vec += threads) {
+            values<DT> h;
+            norm_h<DT>(a, row, vec, vec < a.vectors, F != CUDA_AMAX, h);
+            const float s = tree_lanes(squares8(h.v));
+            if ((threadIdx.x & 31) == 0 && vec < a.vectors)
+                segments[vec >> 5] = s;
+            if (vec < a.vectors)
+                keep8(kept, vec, h.v);
+        }
+        __syncthreads();
+        const float rinv = norm_rinv(a, tree_segments(segments, (a.vectors + 31) >> 5));
+        const bool token = F < CUDA_NONE && !G && q.grain == AR_TOKEN;
+        char *scales = G ? scales_of_row(a, row) : NULL;
+#pragma unroll 1
+        for (int32_t vec = first; vec < end; vec += threads) {
+            values<DT> y;
+            const bool has = vec < a.vectors, valid = vec < a.padded_vectors;
+            if (has)
+                kept8(kept, vec, y.v);
+            norm_y<DT>(a, vec, has, rinv, y);
+            if (F != CUDA_AMAX && has)
+                store_y<DT>(a, row, vec, y, half);
+            if (F == CUDA_AMAX || token) {
+                amax = vf_max_num(amax8<DT>(y, half), amax);
+                if (token && has)
+                    keep8(kept, vec, y.v);
+            } else if (F != CUDA_NONE && G) {
+                emit_group<F, DT>(a, q, row, scales, vec, codes_at<F>(a, row, vec), valid, half, y);
+            } else if (F != CUDA_NONE && valid) {
+                store_codes<F>(codes_at<F>(a, row, vec), code8_tensor<F>(a, q, factor, y.v));
+            }
+        }
+        if (F == CUDA_AMAX) {
+            largest = vf_max_num(amax, largest);
+            __syncthreads(); /* before shared memory is used for the next row */
+            continue;
+        }
+        if (token) {
+            amax = max_row(amax);
+            uint32_t stored;
+            format_of<F>::scale(q, amax, false, &factor, &stored);
+            if (threadIdx.x == 0)
+                store_scale(a, row, 0, stored);
+            const scaling by = scaling_of<F>(q, factor, amax, half);
+#pragma unroll 1
+            for (int32_t vec = first; vec < a.padded_vectors; vec += threads) {
+                float v[8] = {};
+                if (vec < a.vectors)
+                    kept8(kept, vec, v);
+                scale8<F>(by, v);
+                store_codes<F>(codes_at<F>(a, row, vec), code8<F>(q, v));
             }
         }
         break;
@@ -677,7 +707,7 @@ template <int OP, int DT, int F, int ACT>
 __global__ void __launch_bounds__(1024) token_kernel(const __grid_constant__ cuda_args a)
 {
     begin_kernel(a);
-    const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8), vec = (int32_t)threadIdx.x;
+    const int32_t vectors = a.vectors, padded = a.padded_vectors, vec = (int32_t)threadIdx.x;
     const int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
     const bool half = half_y<OP, DT>(a), has = row < a.rows && vec < vectors;
     inputs<OP, DT> in;
@@ -713,7 +743,7 @@ __global__ void __launch_bounds__(1024) wide_token_kernel(const __grid_constant_
 {
     extern __shared__ uint4 kept[];
     begin_kernel(a);
-    const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8);
+    const int32_t vectors = a.vectors, padded = a.padded_vectors;
     const bool half = half_y<OP, DT>(a);
     const int64_t row = blockIdx.x;
     ar_quant q = a.quant;
@@ -726,9 +756,7 @@ __global__ void __launch_bounds__(1024) wide_token_kernel(const __grid_constant_
         amax = vf_max_num(amax8<DT>(y, half), amax);
         store_y<DT>(a, row, vec, y, half);
         if (!half) {
-            raw8<AR_F32> k = pack_f32(y.v);
-            kept[2 * vec] = k.w[0];
-            kept[2 * vec + 1] = k.w[1];
+            keep8(kept, vec, y.v);
         } else {
             kept[vec] = y.words.w[0];
         }
@@ -746,10 +774,7 @@ __global__ void __launch_bounds__(1024) wide_token_kernel(const __grid_constant_
         if (vec >= vectors) {
             widen<AR_F32>(zero_raw<AR_F32>(), y);
         } else if (!half) {
-            raw8<AR_F32> k;
-            k.w[0] = kept[2 * vec];
-            k.w[1] = kept[2 * vec + 1];
-            widen<AR_F32>(k, y);
+            kept8(kept, vec, y);
         } else {
             raw8<DT> k = zero_raw<DT>();
             k.w[0] = kept[vec];
@@ -766,9 +791,9 @@ __global__ void __launch_bounds__(1024) wide_token_kernel(const __grid_constant_
 template <int OP, int DT> DEV float one_h(const cuda_args &a, int64_t row, int64_t col)
 {
     float h = load_one<DT>(a.x.data + row * a.x.stride + col * dtype_of<DT>::BYTES);
-    if (OP == CUDA_RMS_NORM && a.residual.data != NULL)
+    if (OP == CUDA_RMS_NORM && a.second.data != NULL)
         h = ar_norm_sum(&a.norm, DT, h,
-                        load_one<DT>(a.residual.data + row * a.residual.stride + col * dtype_of<DT>::BYTES));
+                        load_one<DT>(a.second.data + row * a.second.stride + col * dtype_of<DT>::BYTES));
     return h;
 }
 
@@ -786,7 +811,7 @@ static __device__ __noinline__ float one_y(const cuda_args &a, int64_t row, int6
     const char *gate = a.x.data + row * a.x.stride + at;
     const char *up = !a.act_mul.gated ? gate
                      : a.interleaved  ? gate + dtype_of<DT>::BYTES
-                                      : a.up.data + row * a.up.stride + at;
+                                      : a.second.data + row * a.second.stride + at;
     return ar_act_mul_y(&a.act_mul, DT, load_one<DT>(gate), load_one<DT>(up));
 }
 
@@ -921,7 +946,7 @@ template <int OP, int DT> __global__ void __launch_bounds__(256) any_kernel(cons
                 uint32_t stored;
                 any_scale(a.format, q, m, nan, &factor, &stored);
                 store_scale(a, row, start / unit, stored);
-                if (start / unit == a.groups - 1)
+                if (start / unit == a.scales.groups - 1)
                     zero_padding_groups(a, row);
             }
             uint32_t nibble = 0;

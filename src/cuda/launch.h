@@ -3,19 +3,13 @@
 #ifndef EPIQ_LAUNCH_H
 #define EPIQ_LAUNCH_H
 
-enum {
-    CUDA_FLAT_KERNEL,
-    CUDA_PAIR_KERNEL,
-    CUDA_QUAD_KERNEL,
-    CUDA_ROW_KERNEL,
-    CUDA_WIDE_ROW_KERNEL,
-    CUDA_STREAM_KERNEL,
-    CUDA_ANY_KERNEL
-};
-enum { CUDA_ANY_ACT, CUDA_SILU, CUDA_TABLE };
+enum { CUDA_FLAT_KERNEL, CUDA_LEAN_KERNEL, CUDA_ROW_KERNEL, CUDA_WIDE_ROW_KERNEL, CUDA_STREAM_KERNEL, CUDA_ANY_KERNEL };
+enum { CUDA_ANY_ACT, CUDA_SILU, CUDA_TABLE, CUDA_QUICK };
 enum { TABLE_ENTRIES = 2 * 32 * 128, TABLE_BYTES = 4 * TABLE_ENTRIES }; /* of activations */
-enum { STREAM_HEAD = 256 }; /* bytes for barriers, before the table and the ring of a stream kernel */
-enum { STREAM_ROWS = 4 };   /* of a block of row_stream_kernel at once, at most */
+enum { LEAN_GROUP = 128 };        /* columns of a group of e4m3 or e5m2 in lean_kernel */
+enum { LEAN_FOUR_THREADS = 448 }; /* of a block of lean_kernel with four vectors a thread, at most */
+enum { STREAM_HEAD = 256 };       /* bytes for barriers, before the table and the ring of a stream kernel */
+enum { STREAM_ROWS = 4 };         /* of a block of row_stream_kernel at once, at most */
 
 /* A kernel by what it is for. */
 typedef struct cuda_kernel {
@@ -23,9 +17,10 @@ typedef struct cuda_kernel {
     int dtype;      /* AR_F32 ... */
     int format;     /* its place in EPIQI_FORMATS, CUDA_NONE or CUDA_AMAX */
     int grain;      /* AR_TENSOR ... */
-    int act;        /* act_mul: CUDA_SILU where that is enough, else CUDA_ANY_ACT */
-    int per_thread; /* vectors: flat 1, 2, of f32 1; rows of rms_norm 1, 2, 4, 8, of f32 1, 4; quads 1, 2, but of
-                       rms_norm 4 */
+    int act;        /* act_mul: CUDA_SILU where that is enough, else CUDA_ANY_ACT; lean also CUDA_QUICK */
+    int round;      /* lean: AR_ROUND_ of y */
+    int per_thread; /* vectors: flat 1, of nvfp4 2 where k.act is not CUDA_ANY_ACT of act_mul; lean 1, 2, or 4 where a
+                       block has a row and the rounding is compiled in */
 } cuda_kernel;
 
 /* NULL if there is none. */

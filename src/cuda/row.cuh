@@ -23,9 +23,9 @@
 DEV void begin_kernel(const cuda_args &a)
 {
 #if __CUDA_ARCH__ >= 900
-    if (a.trigger == CUDA_TRIGGER_EARLY)
-        asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     asm volatile("griddepcontrol.wait;" ::: "memory");
+    if (a.trigger == CUDA_TRIGGER_EARLY) /* not before: those that wait would take room from those that work */
+        asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
@@ -140,11 +140,11 @@ template <int DT> DEV void store_raw(char *p, const raw8<DT> &r)
 /* RN_T of an even number of columns. */
 template <int DT, int N> DEV void round_columns(float v[N])
 {
-    if (DT == AR_F32)
-        return;
+    if constexpr (DT != AR_F32) {
 #pragma unroll
-    for (int i = 0; i < N; i += 2)
-        widen_pair<DT>(narrow_pair<DT>(v + i), v + i);
+        for (int i = 0; i < N; i += 2)
+            widen_pair<DT>(narrow_pair<DT>(v + i), v + i);
+    }
 }
 
 /* The same of eight, and the words if T has 16 bits. */
@@ -363,8 +363,9 @@ typedef struct scaling {
  * whether it is below, at or above one of the numbers c where codes change, numbers of at most 5 bits. Counted in half
  * units of c, of which c is a multiple of 2^20, what decides are C +- 1: y / s = Y 2^m / B, of a numerator of at most
  * 11 bits, comes within d 2^-25 units of (C +- 1) / 2 only if (C +- 1) B, and with it B itself, is within d of a
- * multiple of 2^20; half as close below a power of 2. The sum of the products, before its only rounding, is within
- * 64 * 2^-25 units. The self-test compares all significands. */
+ * multiple of 2^20; half as close below a power of 2. A multiple itself makes y / s a ratio of numbers so short that it
+ * is on a c or far from it; one in 16 scales of bf16 rows is one. The sum of the products, before its only rounding, is
+ * within 64 * 2^-25 units. The self-test compares all significands. */
 template <int F> DEV scaling scaling_of(const ar_quant &q, float factor, float amax, bool half)
 {
     scaling s = {false, factor, 0.0f, factor, amax};
@@ -378,7 +379,7 @@ template <int F> DEV scaling scaling_of(const ar_quant &q, float factor, float a
     const float r = vf_rcp_unit(factor);
     s.by = vi_float(vf_bits(r) - 2);
     s.low = vf_mul(vf_fma(vf_neg(factor), s.by, 1.0f), r);
-    s.divide = !half || ((vf_bits(factor) + 256) & 0xfffff) <= 512 ||
+    s.divide = !half || (((vf_bits(factor) + 256) & 0xfffff) <= 512 && (vf_bits(factor) & 0xfffff) != 0) ||
                !(amax <= FLT_MAX && factor >= 0x1p-60f && factor <= 0x1p60f);
     return s;
 }
@@ -470,75 +471,55 @@ template <int F> DEV void store_codes(char *to, uint2 c)
         __stcs((uint32_t *)to, c.x);
 }
 
-/* A scale at any place and alignment: for kernels and cases where speed is no matter. */
+DEV char *scales_of_row(const cuda_args &a, int64_t row)
+{
+    return a.scales.data + (row >> 7) * a.scales.row[0] + (row >> 5 & 3) * a.scales.row[1] +
+           (row >> 3 & 3) * a.scales.row[2] + (row & 7) * a.scales.row[3];
+}
+
+/* `group` from the scales of its row. */
+DEV char *scale_at(const cuda_args &a, char *of_row, int64_t group)
+{
+    return of_row + (group >> a.scales.shift) * a.scales.group + (group & ((1 << a.scales.shift) - 1));
+}
+
+/* A scale at any alignment: where speed is no matter. */
 static __device__ __noinline__ void store_scale(const cuda_args &a, int64_t row, int64_t group, uint32_t stored)
 {
-    char *p = a.scales.data + epiqi_scale_offset(a.layout, a.scales.stride, a.scale_bytes, row, group);
-    const int bytes = a.scale_bytes == 4 && a.layout != EPIQ_LAYOUT_PACKED_UE8M0 ? 4 : 1;
-    for (int i = 0; i < bytes; i++)
+    char *p = scale_at(a, scales_of_row(a, row), group);
+#pragma unroll 1
+    for (int i = 0; i < a.scales.bytes; i++)
         p[i] = (char)(stored >> (8 * i));
 }
 
-/* Where the scales of a row lie: fp32 number g at base + g * step, bytes four by four at base + (g / 4) * step. */
-typedef struct scale_row {
-    char *base;
-    int64_t step;
-} scale_row;
-
-DEV scale_row scale_row_of(const cuda_args &a, int64_t row)
+/* Of a row, the padding groups. */
+DEV void zero_padding_groups(const cuda_args &a, int64_t row)
 {
-    scale_row s = {a.scales.data, 4};
-    const int32_t low = (int32_t)row;
-    switch (a.layout) {
-    case EPIQ_LAYOUT_COL:
-    case EPIQ_LAYOUT_COL_ALIGNED:
-    case EPIQ_LAYOUT_PACKED_UE8M0:
-        s.base += row * 4;
-        s.step = a.scales.stride;
-        break;
-    case EPIQ_LAYOUT_TILE128X4:
-        s.base += (row >> 7) * a.scales.stride + ((low & 31) * 16 + ((low >> 5) & 3) * 4);
-        s.step = 512;
-        break;
-    case EPIQ_LAYOUT_TILE8X4:
-        s.base += (row >> 3) * a.scales.stride + (low & 7) * 4;
-        s.step = 32;
-        break;
-    default:
-        s.base += row * a.scales.stride;
-        break;
-    }
-    return s;
-}
-
-/* Scale bytes of a row's groups from G to the next multiple of the layout. */
-static __device__ __noinline__ void zero_padding_groups(const cuda_args &a, int64_t row)
-{
-    for (int64_t g = a.groups; g % a.group_multiple != 0; g++)
+#pragma unroll 1
+    for (int64_t g = a.scales.groups; g < a.scales.stored; g++)
         store_scale(a, row, g, 0);
 }
 
-/* Rows from M on, by the blocks behind the main ones. */
+/* The rows of padding, by the blocks behind the main ones, which have a multiple of 128 threads together. The rows are
+ * fewer than 128 and taken in the order in which tiles of 128 have them: neighbouring threads write neighbouring words.
+ */
 static __device__ __noinline__ void zero_padding_rows(const cuda_args &a)
 {
-    const int64_t first =
-        (int64_t)(blockIdx.x - a.main_blocks) * blockDim.x * blockDim.y + threadIdx.y * blockDim.x + threadIdx.x;
-    const int64_t step = (int64_t)(gridDim.x - a.main_blocks) * blockDim.x * blockDim.y;
-    const int64_t end = (a.rows + a.row_multiple - 1) / a.row_multiple * a.row_multiple;
-    const int64_t groups = (a.groups + a.group_multiple - 1) / a.group_multiple * a.group_multiple;
-    if (a.layout == EPIQ_LAYOUT_TILE128X4 && a.scale_words) { /* words in the order of memory */
-        const int64_t last = (a.rows >> 7) << 7, words = groups / 4 * 128;
-        for (int64_t i = first; i < words; i += step) {
-            int32_t w = (int32_t)(i & 127);
-            int64_t row = last + (w >> 2) + (int64_t)(w & 3) * 32;
-            if (row >= a.rows && row < end)
-                *(uint32_t *)(a.scales.data + epiqi_scale_offset(a.layout, a.scales.stride, 1, row, i / 128 * 4)) = 0;
-        }
+    const uint32_t threads = blockDim.x * blockDim.y, all = (gridDim.x - a.main_blocks) * threads;
+    const uint32_t i = (blockIdx.x - a.main_blocks) * threads + threadIdx.y * blockDim.x + threadIdx.x;
+    const int64_t row = (a.rows & ~(int64_t)127) + (i >> 2 & 31) + (i & 3) * 32;
+    if (row < a.rows || row >= a.scales.pad_end)
+        return;
+    if (a.scales.words) {
+        char *to = scales_of_row(a, row);
+#pragma unroll 1
+        for (int64_t g = i >> 7; g < a.scales.stored >> a.scales.shift; g += all >> 7)
+            *(uint32_t *)(to + g * a.scales.group) = 0;
         return;
     }
-    const int64_t pad = end - a.rows;
-    for (int64_t i = first; i < pad * groups; i += step)
-        store_scale(a, a.rows + i % pad, i / pad, 0);
+#pragma unroll 1
+    for (int64_t g = i >> 7; g < a.scales.stored; g += all >> 7)
+        store_scale(a, row, g, 0);
 }
 
 /* ---- Scales of groups ---- */
@@ -569,34 +550,34 @@ template <int F, int DT> DEV float amax_group(const values<DT> &y, bool half, in
 /* Stores the scale of a group: called by all lanes of a warp; the threads of a group are neighbours. valid: this thread
  * has columns of the row; inside: it has a row; first(n): it is the first of n neighbours. */
 template <int F, typename First>
-DEV void store_group_scale(const cuda_args &a, int64_t row, const scale_row &place, int32_t group, int threads,
-                           uint32_t stored, bool valid, bool inside, First first)
+DEV void store_group_scale(const cuda_args &a, int64_t row, char *scales, int32_t group, int threads, uint32_t stored,
+                           bool valid, bool inside, First first)
 {
     const bool mine = first(threads);
     if (format_of<F>::BLOCK == 0) {
         if (!valid || !mine)
             return;
-        if (a.layout == EPIQ_LAYOUT_PACKED_UE8M0) {
-            place.base[(group >> 2) * place.step + (group & 3)] = (char)stored;
-            if (group == a.groups - 1)
+        if (a.quant.packed) {
+            *scale_at(a, scales, group) = (char)stored;
+            if (group == a.scales.groups - 1)
                 zero_padding_groups(a, row);
         } else {
-            *(uint32_t *)(place.base + group * place.step) = stored;
+            *(uint32_t *)(scales + group * a.scales.group) = stored;
         }
         return;
     }
-    if (a.scale_words) { /* bytes of four groups in one word */
+    if (a.scales.words) { /* bytes of four groups in one word */
         uint32_t word = stored << (8 * (group & 3));
         word |= __shfl_xor_sync(~0u, word, threads);
         word |= __shfl_xor_sync(~0u, word, 2 * threads);
-        if (inside && first(4 * threads) && group < a.groups)
-            *(uint32_t *)(place.base + (group >> 2) * place.step) = word;
+        if (inside && first(4 * threads) && group < a.scales.groups)
+            *(uint32_t *)(scales + (group >> 2) * a.scales.group) = word;
         return;
     }
     if (!valid || !mine)
         return;
     store_scale(a, row, group, stored);
-    if (group == a.groups - 1)
+    if (group == a.scales.groups - 1)
         zero_padding_groups(a, row);
 }
 
@@ -613,8 +594,8 @@ template <int F> DEV uint2 code8_scaled(const ar_quant &q, float v[8], float fac
  * together; `valid` 0 has y = 0 and stores nothing. The threads of a group are
  * neighbours, as many as the group has vectors. half: y are 16-bit floats. */
 template <int F, int DT>
-DEV void emit_group(const cuda_args &a, const ar_quant &q, int64_t row, const scale_row &place, int32_t vec, char *to,
-                    bool valid, bool half, values<DT> &y)
+DEV void emit_group(const cuda_args &a, const ar_quant &q, int64_t row, char *scales, int32_t vec, char *to, bool valid,
+                    bool half, values<DT> &y)
 {
     const int threads = format_of<F>::BLOCK != 0 ? format_of<F>::BLOCK / 8 : a.group / 8;
     const int lane = (threadIdx.y * blockDim.x + threadIdx.x) & 31;
@@ -632,14 +613,14 @@ DEV void emit_group(const cuda_args &a, const ar_quant &q, int64_t row, const sc
     }
     if (valid)
         store_codes<F>(to, c);
-    store_group_scale<F>(a, row, place, vec / threads, threads, stored, valid, row < a.rows,
+    store_group_scale<F>(a, row, scales, vec / threads, threads, stored, valid, row < a.rows,
                          [&](int n) { return lane % n == 0; });
 }
 
 /* A block of nvfp4 in one thread: vectors vec and vec + 1. */
 template <int F, int DT>
-DEV void emit_pair(const cuda_args &a, const ar_quant &q, int64_t row, const scale_row &place, int32_t vec, char *to,
-                   bool valid, bool half, values<DT> &y, values<DT> &z)
+DEV void emit_pair(const cuda_args &a, const ar_quant &q, int64_t row, char *scales, int32_t vec, char *to, bool valid,
+                   bool half, values<DT> &y, values<DT> &z)
 {
     float amax = amax_end<DT, true>(
         amax_join<DT, true>(amax_start<DT, true>(y, half), amax_start<DT, true>(z, half), half), half);
@@ -660,7 +641,7 @@ DEV void emit_pair(const cuda_args &a, const ar_quant &q, int64_t row, const sca
     if (valid)
         __stcs((uint2 *)to, c);
     const int lane = (threadIdx.y * blockDim.x + threadIdx.x) & 31;
-    store_group_scale<F>(a, row, place, vec / 2, 1, stored, valid, row < a.rows, [&](int n) { return lane % n == 0; });
+    store_group_scale<F>(a, row, scales, vec / 2, 1, stored, valid, row < a.rows, [&](int n) { return lane % n == 0; });
 }
 
 /* ---- Values of a call ---- */

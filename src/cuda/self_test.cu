@@ -9,7 +9,7 @@ extern "C" {
 #include <cuda_runtime_api.h>
 
 /* What is compared; a count of differing inputs each. */
-enum { GATES, E4M3, E5M2, BF16, F16, F16_VALUE, RCP, DIVISION, PRODUCT, E2M1, QUICK_SILU, TESTS };
+enum { GATES, E4M3, E5M2, BF16, F16, F16_VALUE, RCP, DIVISION, PRODUCT, E2M1, QUICK_SILU, RSQRT, TESTS };
 
 static const char *const test_names[TESTS] = {
     "activations of 16-bit gates",
@@ -22,6 +22,8 @@ static const char *const test_names[TESTS] = {
     "division by a scale",
     "products for quotients",
     "e2m1 codes",
+    "silu by approximations",
+    "1 / sqrt",
 };
 
 DEV void differ(unsigned long long *counts, int test, bool different)
@@ -63,6 +65,8 @@ static __global__ void test_floats(uint32_t base, int rcp, unsigned long long *c
     differ(counts, BF16, ar_bf16_code(x) != bf16);
     if (rcp)
         differ(counts, RCP, vf_bits(vf_rcp_unit(x)) != ar_rcp_bits(u));
+    if (x >= 0x1p-60f && x <= 0x1p100f)
+        differ(counts, RSQRT, vf_bits(cuda_rsqrt(x)) != vf_bits(vf_rcp(vf_sqrt(x))));
     if (u < 65536) { /* a half: its value times 2^24 is an integer below 2^41 */
         const uint32_t a = u & 0x7fff, e = a >> 10;
         uint32_t v = e == 0    ? vf_bits(vf_mul(__uint2float_rn(a), 0x1p-24f))

@@ -52,10 +52,11 @@ DEV void wait_bytes(uint32_t barrier, uint32_t parity)
 
 /* ---- Sixteen columns a thread ---- */
 
-/* The threads of one threadIdx.y of a block: together, while the others go on. The block's own barrier is faster. */
-DEV void sync_row()
+/* The threads of one threadIdx.y of a block: together, while the others go on. MANY: there may be several. The block's
+ * own barrier is faster. */
+template <bool MANY> DEV void sync_row()
 {
-    if (blockDim.y == 1)
+    if (!MANY || blockDim.y == 1)
         __syncthreads();
     else
         asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "r"(blockDim.x) : "memory");
@@ -73,11 +74,6 @@ DEV void give_warp_value(warp_values &w, uint32_t value, int turn)
         w.of[turn][threadIdx.x >> 5] = value;
 }
 
-DEV float add_four(const float4 &v)
-{
-    return vf_add(vf_add(v.x, v.y), vf_add(v.z, v.w));
-}
-
 /* The sum of the warps' values, neighbours first; those of no warp are 0. */
 DEV float add_warp_values(const warp_values &w, int turn)
 {
@@ -93,8 +89,8 @@ DEV float add_warp_values(const warp_values &w, int turn)
 /* The codes and the scale of a thread's two vectors, which are of one group; `shared_by` threads share a group. All
  * lanes of a warp come here together. */
 template <int F, int DT>
-DEV void code_groups(const cuda_args &a, const ar_quant &q, int64_t row, const scale_row &place, int32_t pair,
-                     bool valid, bool half, values<DT> y[2], uint2 c[2])
+DEV void code_groups(const cuda_args &a, const ar_quant &q, int64_t row, char *scales, int32_t pair, bool valid,
+                     bool half, values<DT> y[2], uint2 c[2])
 {
     const int shared_by = format_of<F>::BLOCK != 0 ? format_of<F>::BLOCK / 16 : a.group / 16;
     const int shift = 31 - __clz(shared_by);
@@ -138,8 +134,8 @@ DEV void code_groups(const cuda_args &a, const ar_quant &q, int64_t row, const s
         c[1] = code8<F>(q, y[1].v);
     }
     const int32_t group = pair >> shift;
-    stored = group < a.groups ? stored : 0; /* a NaN of the row may have come to where no column is */
-    store_group_scale<F>(a, row, place, group, shared_by, stored, valid, true,
+    stored = group < a.scales.groups ? stored : 0; /* a NaN of the row may have come to where no column is */
+    store_group_scale<F>(a, row, scales, group, shared_by, stored, valid, true,
                          [&](int n) { return (lane & (n - 1)) == 0; });
 }
 
@@ -217,7 +213,7 @@ DEV void copy_16(uint32_t to, const char *from)
 /* act_mul, quantize where no value of a whole row is needed. A warp works alone, on pieces of 512 columns: its place in
  * shared memory is filled again while it works on what it has read from there. */
 template <int OP, int DT, int F, int G, int ACT>
-__global__ void __launch_bounds__(1024) flat_stream_kernel(const __grid_constant__ cuda_args a)
+__global__ void __launch_bounds__(1024, 1) flat_stream_kernel(const __grid_constant__ cuda_args a)
 {
 #if __CUDA_ARCH__ >= 900
     extern __shared__ __align__(128) unsigned char memory[];
@@ -230,7 +226,7 @@ __global__ void __launch_bounds__(1024) flat_stream_kernel(const __grid_constant
         end_kernel(a);
         return;
     }
-    const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8), pieces = a.chunks;
+    const int32_t vectors = a.vectors, padded = a.padded_vectors, pieces = a.chunks;
     unsigned char *place = ring.data + warp * PLACE;
     const uint32_t to = shared_address(place) + lane * 16;
     const uint32_t unit = blockIdx.x * warps + warp;
@@ -239,7 +235,7 @@ __global__ void __launch_bounds__(1024) flat_stream_kernel(const __grid_constant
     auto fetch = [&]() {
         const int32_t vec = piece * 64 + lane;
         const char *x = a.x.data + row * a.x.stride + (int64_t)vec * 16;
-        const char *up = a.up.data + row * a.up.stride + (int64_t)vec * 16;
+        const char *up = a.second.data + row * a.second.stride + (int64_t)vec * 16;
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             if (vec + 32 * k < vectors) {
@@ -298,7 +294,7 @@ __global__ void __launch_bounds__(1024) flat_stream_kernel(const __grid_constant
         if (F != CUDA_NONE) {
             uint2 c[2];
             if constexpr (G) {
-                code_groups<F, DT>(a, q, here, scale_row_of(a, here), vec / 2, valid, half, y, c);
+                code_groups<F, DT>(a, q, here, scales_of_row(a, here), vec / 2, valid, half, y, c);
             } else {
 #pragma unroll
                 for (int v = 0; v < 2; v++)
@@ -317,19 +313,21 @@ __global__ void __launch_bounds__(1024) flat_stream_kernel(const __grid_constant
 /* rms_norm, and token scales. blockDim.x threads, a multiple of 64, cover a row with two neighbouring vectors each;
  * blockDim.y rows, each for itself; blocks take rows in turn. a.stages rows of each are on their way or being read. */
 template <int OP, int DT, int F, int GRAIN, int ACT>
-__global__ void __launch_bounds__(1024) row_stream_kernel(const __grid_constant__ cuda_args a)
+__global__ void __launch_bounds__(1024, 1) row_stream_kernel(const __grid_constant__ cuda_args a)
 {
 #if __CUDA_ARCH__ >= 900
     extern __shared__ __align__(128) unsigned char memory[];
-    ring ring = make_ring<ACT>(memory, a.stages * blockDim.y);
-    const bool two = OP == CUDA_ACT_MUL || (OP == CUDA_RMS_NORM && a.residual.data != NULL);
+    constexpr bool MANY = ACT == CUDA_TABLE; /* several rows share a table; all else would only lose by it */
+    const uint32_t line = MANY ? threadIdx.y : 0, lines = MANY ? blockDim.y : 1;
+    ring ring = make_ring<ACT>(memory, a.stages * lines);
+    const bool two = OP == CUDA_ACT_MUL || (OP == CUDA_RMS_NORM && a.second.data != NULL);
     const uint32_t stage = 2 * blockDim.x * 16 * (two ? 2 : 1);
-    ring.barriers += threadIdx.y * a.stages * 8;
-    ring.data += threadIdx.y * a.stages * stage;
-    ring.at += threadIdx.y * a.stages * stage;
-    const int64_t first_row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
-    const int64_t row_step = (int64_t)a.main_blocks * blockDim.y;
-    if (blockDim.y > 1)
+    ring.barriers += line * a.stages * 8;
+    ring.data += line * a.stages * stage;
+    ring.at += line * a.stages * stage;
+    const int64_t first_row = (int64_t)blockIdx.x * lines + line;
+    const int64_t row_step = (int64_t)a.main_blocks * lines;
+    if (lines > 1)
         __syncthreads(); /* thread 0 has made all barriers */
     begin_kernel(a);
     if (GRAIN == AR_GROUP && blockIdx.x >= a.main_blocks) {
@@ -337,12 +335,12 @@ __global__ void __launch_bounds__(1024) row_stream_kernel(const __grid_constant_
         end_kernel(a);
         return;
     }
-    const int32_t vectors = (int32_t)(a.cols / 8), padded = (int32_t)(a.padded / 8);
+    const int32_t vectors = a.vectors, padded = a.padded_vectors;
     const int turned = first_of_pair();
     const int32_t pair = 2 * (int32_t)threadIdx.x, vec[2] = {pair + turned, pair + (turned ^ 1)};
     const bool has[2] = {vec[0] < vectors, vec[1] < vectors};
     const uint32_t bytes = vectors * 16;
-    const cuda_rows second = OP == CUDA_ACT_MUL ? a.up : a.residual;
+    const cuda_rows second = a.second;
     auto fetch = [&](int64_t row, uint32_t s) {
         const uint32_t barrier = ring.barriers + 8 * s, to = ring.at + s * stage;
         expect_bytes(barrier, two ? 2 * bytes : bytes);
@@ -392,8 +390,8 @@ __global__ void __launch_bounds__(1024) row_stream_kernel(const __grid_constant_
     ar_quant q = a.quant;
     q.grain = GRAIN;
     float factor = prepare<F>(a, q);
-    __shared__ __align__(16) warp_values row_sums[STREAM_ROWS], row_maxima[STREAM_ROWS];
-    warp_values &sums = row_sums[threadIdx.y], &maxima = row_maxima[threadIdx.y];
+    __shared__ __align__(16) warp_values row_sums[MANY ? STREAM_ROWS : 1], row_maxima[MANY ? STREAM_ROWS : 1];
+    warp_values &sums = row_sums[line], &maxima = row_maxima[line];
     if (threadIdx.x < 64) {
         sums.of[threadIdx.x >> 5][threadIdx.x & 31] = 0;
         maxima.of[threadIdx.x >> 5][threadIdx.x & 31] = 0;
@@ -433,10 +431,10 @@ __global__ void __launch_bounds__(1024) row_stream_kernel(const __grid_constant_
                 if (a.norm.sum_round)
                     widen<DT>(h, y[v].v);
             }
-            give_warp_value(sums, vf_bits(tree_lanes(vf_add(squares8<DT>(y[0]), squares8<DT>(y[1])))), turn);
+            give_warp_value(sums, vf_bits(tree_lanes(vf_add(squares8(y[0].v), squares8(y[1].v)))), turn);
             if (two)
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-            sync_row();
+            sync_row<MANY>();
             pass_on(row, s);
             const float sum = add_warp_values(sums, turn);
             const float rinv = norm_rinv(a, sum);
@@ -468,13 +466,13 @@ __global__ void __launch_bounds__(1024) row_stream_kernel(const __grid_constant_
         if (F != CUDA_NONE) {
             uint2 c[2];
             if constexpr (GRAIN == AR_GROUP) {
-                code_groups<F, DT>(a, q, row, scale_row_of(a, row), pair / 2, pair < padded, half, y, c);
+                code_groups<F, DT>(a, q, row, scales_of_row(a, row), pair / 2, pair < padded, half, y, c);
             } else if constexpr (GRAIN == AR_TOKEN) {
                 uint32_t m =
                     amax_join<DT, false>(amax_start<DT, false>(y[0], half), amax_start<DT, false>(y[1], half), half);
                 /* bits of numbers >= 0 are in their order */
                 give_warp_value(maxima, __reduce_max_sync(~0u, vf_bits(amax_end<DT, false>(m, half))), turn);
-                sync_row();
+                sync_row<MANY>();
                 if (OP != CUDA_RMS_NORM)
                     pass_on(row, s);
                 const float amax = vi_float(__reduce_max_sync(~0u, maxima.of[turn][threadIdx.x & 31]));
