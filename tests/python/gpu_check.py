@@ -417,6 +417,63 @@ else:
     print("left out: JAX (needs jax-tvm-ffi)")
 
 
+@check("the same rows in calls of every size, and sizes beyond 2^31 elements")
+def sizes():
+    """Every kernel and launch shape that is chosen by size, against calls of 64 rows, which `epiq check` covers; and
+    the first rows against the CPU."""
+    forms = ({"format": "e4m3", "grain": "tensor"}, {"format": "e4m3", "grain": "token"},
+             {"format": "e4m3", "grain": "group"}, {"format": "mxfp8"}, {"format": "nvfp4"}, {"format": "mxfp4"})
+    inverse = torch.tensor([4.0], device="cuda")
+    compared = calls = 0
+
+    def run(op, x, residual, weight, form):
+        given = {"inv_scale": inverse} if form["format"] == "nvfp4" or form.get("grain") == "tensor" else {}
+        if not x.is_cuda:
+            given = {name: value.cpu() for name, value in given.items()}
+        if op == "act_mul":
+            return epiq.act_mul(x, **form, **given)
+        if op == "quantize":
+            return epiq.quantize(x, **form, **given)
+        out = torch.empty_like(residual)
+        return (*epiq.rms_norm(x, weight, 1e-6, residual=residual, residual_out=out, weight_bias=1.0, **form,
+                               **given)[:2], out)
+
+    def of_rows(result, first, last):
+        return [t[first:last].contiguous().view(torch.uint8) for t in result
+                if isinstance(t, torch.Tensor) and t.dim() == 2 and t.shape[0] >= last]
+
+    shapes = [(rows, cols) for cols in (768, 2048, 2880, 4096, 5120, 8192, 14336) for rows in (384, 1100, 5000)]
+    shapes += [(20000, 2048), (20000, 4096), (20000, 5376), (70000, 1024), (3, 16384), (1, 1 << 20), (130, 769 * 8)]
+    for op in ("act_mul", "rms_norm", "quantize"):
+        for rows, cols in shapes + ([(75000, 14336)] if op == "act_mul" else []):
+            width = 2 * cols if op == "act_mul" else cols
+            torch.manual_seed(rows + cols)
+            x = torch.empty(rows, width, dtype=torch.bfloat16, device="cuda").normal_(0, 2)
+            residual = torch.empty(rows, cols, dtype=torch.bfloat16, device="cuda").normal_(0, 2)
+            weight = (torch.randn(cols, device="cuda") * 0.3).bfloat16()
+            for form in forms[:1] + forms[4:5] if rows * width >= 1 << 30 else forms:
+                block = {"nvfp4": 16, "mxfp8": 32, "mxfp4": 32}.get(form["format"], 1)
+                if cols % (128 if form.get("grain") == "group" else block):
+                    continue
+                big = run(op, x, residual, weight, form)
+                starts = {0, max(0, rows // 2 - 32), max(0, rows - 64)}
+                starts |= set(range(0, max(1, rows - 64), 64)) if rows <= 1100 else set()
+                for first in sorted(starts):
+                    last = min(rows, first + 64)
+                    part = run(op, x[first:last], residual[first:last], weight, form)
+                    for a, b in zip(of_rows(big, first, last), of_rows(part, 0, last - first)):
+                        wrong = int((a != b).sum())
+                        assert wrong == 0, (op, rows, cols, form, first, wrong)
+                        compared += a.numel()
+                few = min(rows, 2)
+                small = run(op, x[:few].cpu(), residual[:few].cpu(), weight.cpu(), form)
+                for a, b in zip(of_rows(big, 0, few), of_rows(small, 0, few)):
+                    compared += same(a, b, (op, rows, cols, form))
+                calls += 1
+            del x, residual
+    return f"{calls} calls, {compared} bytes, 0 differing"
+
+
 @check("eager call overhead")
 def overhead():
     """Microseconds of the host for one call, kernels of a few microseconds queued behind each other."""
