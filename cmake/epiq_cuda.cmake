@@ -8,6 +8,9 @@ option(EPIQ_CUDA_PTX "Add PTX for GPUs that are not in EPIQ_CUDA_ARCHS" ON)
 
 set(CMAKE_CUDA_ARCHITECTURES OFF) # set below, in words that this CMake may not know
 enable_language(CUDA)
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.9) # find_package looks at headers, which may be of another version
+    message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} is CUDA ${CMAKE_CUDA_COMPILER_VERSION}: 12.9 or later is needed.")
+endif()
 find_package(CUDAToolkit 12.9 REQUIRED)
 
 set(EPIQ_CUDA_FLAGS "")

@@ -364,13 +364,42 @@ static void finish_tensor(job *j)
     write_scale(p, 0, 0, stored[0]);
 }
 
+/* In a tile, the rows from `first` on: 4 bytes a row, and in one of 128 rows a line of 16 bytes is for the rows r,
+ * r + 32, r + 64 and r + 96. */
+static void zero_rows_of_tile(unsigned char *tile, int64_t first, int32_t rows)
+{
+    if (rows <= 32) {
+        memset(tile + first * 4, 0, (size_t)(rows - first) * 4);
+        return;
+    }
+    const int64_t quarter = first / 32, cut = first % 32;
+    for (int64_t line = 0; line < cut; line++)
+        memset(tile + line * 16 + (quarter + 1) * 4, 0, (size_t)(3 - quarter) * 4);
+    if (quarter == 0) { /* whole lines, the most frequent case by far */
+        memset(tile + cut * 16, 0, (size_t)(32 - cut) * 16);
+        return;
+    }
+    for (int64_t line = cut; line < 32; line++)
+        memset(tile + line * 16 + quarter * 4, 0, (size_t)(4 - quarter) * 4);
+}
+
 static void zero_padding_rows(const epiqi_plan *p)
 {
     if (p->format == NULL || p->grain != EPIQ_GRAIN_GROUP || p->pad_rows != EPIQ_PAD_ROWS_ZERO)
         return;
-    for (int64_t row = p->rows; row < epiqi_round_up(p->rows, p->array.row_multiple); row++)
-        for (int64_t g = 0; g < epiqi_round_up(p->groups, p->array.group_multiple); g++)
-            write_scale(p, row, g, 0);
+    const int32_t rows = p->array.row_multiple;
+    const int64_t first = p->rows % rows, base = p->rows - first;
+    const int64_t groups = epiqi_round_up(p->groups, p->array.group_multiple);
+    if (first == 0)
+        return;
+    if (epiqi_is_tiled(p->layout)) /* one row at a time, 127 of them took longer than all else */
+        for (int64_t g = 0; g < groups; g += 4)
+            zero_rows_of_tile(p->scales.data + epiqi_scale_offset(p->layout, p->scales.stride, 1, base, g), first,
+                              rows);
+    else
+        for (int64_t row = p->rows; row < base + rows; row++)
+            for (int64_t g = 0; g < groups; g++)
+                write_scale(p, row, g, 0);
 }
 
 static float read_float(const float *p)

@@ -931,25 +931,31 @@ static int64_t in_tile128x4(int64_t m, int64_t k, int64_t kt)
     return ((m >> 7) * kt + (k >> 2)) * 512 + (m & 31) * 16 + ((m >> 5) & 3) * 4 + (k & 3);
 }
 
-/* x is 6 everywhere, gs 1: each of the M x G block scales is 0x38, and all else of the array is `rest`. */
-static void tiled(int64_t m, int64_t h, epiq_pad_rows pad)
+static int64_t in_tile8x4(int64_t m, int64_t k, int64_t kt)
+{
+    return ((m >> 3) * kt + (k >> 2)) * 32 + (m & 7) * 4 + (k & 3);
+}
+
+/* x is 6 everywhere, gs 1: each of the M x G block scales is 0x38, and padding is 0, or 0x7f in
+ * rows that are kept. */
+static void tiled(int64_t m, int64_t h, epiq_pad_rows pad, int32_t tile)
 {
     uint16_t *x = malloc((size_t)(m * h) * 2);
     fill_bf16(x, (size_t)(m * h), 6);
     epiq_output o = by_inv_scale(EPIQ_FORMAT_NVFP4, &one);
-    o.layout = EPIQ_LAYOUT_TILE128X4;
+    o.layout = tile == 128 ? EPIQ_LAYOUT_TILE128X4 : EPIQ_LAYOUT_TILE8X4;
     o.pad_rows = pad;
     quantize(BF16, x, m, h, &o);
     free(x);
     expect_all(codes, (size_t)(m * h / 2), 0x77);
-    int64_t rows = (m + 127) / 128 * 128, groups = h / 16, kt = (groups + 3) / 4;
+    int64_t rows = (m + tile - 1) / tile * tile, groups = h / 16, kt = (groups + 3) / 4;
     for (int64_t row = 0; row < rows; row++)
         for (int64_t k = 0; k < 4 * kt; k++) {
             unsigned expected = row < m ? (k < groups ? 0x38 : 0) : pad == EPIQ_PAD_ROWS_KEEP ? 0x7f : 0;
-            unsigned got = scales[in_tile128x4(row, k, kt)];
+            unsigned got = scales[tile == 128 ? in_tile128x4(row, k, kt) : in_tile8x4(row, k, kt)];
             if (got != expected)
-                fail_msg("M %d: scale of row %d group %d is 0x%02x, expected 0x%02x", (int)m, (int)row, (int)k, got,
-                         expected);
+                fail_msg("%d x 4, M %d: scale of row %d group %d is 0x%02x, expected 0x%02x", (int)tile, (int)m,
+                         (int)row, (int)k, got, expected);
         }
     expect_all(scales + rows * 4 * kt, 64, 0x7f);
 }
@@ -957,18 +963,22 @@ static void tiled(int64_t m, int64_t h, epiq_pad_rows pad)
 static void S40_padding_rows(void **state)
 {
     (void)state;
-    static const int64_t rows[] = {1, 5, 17, 32, 127, 129};
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        tiled(rows[i], 512, EPIQ_PAD_ROWS_ZERO);
-        tiled(rows[i], 512, EPIQ_PAD_ROWS_KEEP);
+    for (int64_t rows = 1; rows <= 130; rows++) {
+        tiled(rows, 144, EPIQ_PAD_ROWS_ZERO, 128);
+        tiled(rows, 144, EPIQ_PAD_ROWS_KEEP, 128);
     }
+    for (int64_t rows = 1; rows <= 18; rows++) {
+        tiled(rows, 144, EPIQ_PAD_ROWS_ZERO, 8);
+        tiled(rows, 144, EPIQ_PAD_ROWS_KEEP, 8);
+    }
+    tiled(5, 512, EPIQ_PAD_ROWS_ZERO, 128);
 }
 
 static void S41_padding_columns(void **state)
 {
     (void)state;
-    tiled(3, 464, EPIQ_PAD_ROWS_ZERO); /* 29 groups, 32 stored */
-    tiled(3, 464, EPIQ_PAD_ROWS_KEEP);
+    tiled(3, 464, EPIQ_PAD_ROWS_ZERO, 128); /* 29 groups, 32 stored */
+    tiled(3, 464, EPIQ_PAD_ROWS_KEEP, 128);
 }
 
 static void S42_padding_of_mxfp8(void **state)

@@ -40,7 +40,7 @@ def main():
     rows, faults, files = ROW.findall(text), [], {}
     for folder in WHERE:
         for path in (root / folder).rglob("*"):
-            if path.suffix in (".c", ".cpp", ".cu", ".py"):
+            if path.suffix in (".c", ".cpp", ".cu", ".py", ".sh"):
                 files.setdefault(path.stem, []).append(path)
     listed = [row[0] for row in rows]
     faults += [f"{case}: {listed.count(case)} rows" for case in CASES if listed.count(case) != 1]

@@ -4,8 +4,8 @@
 
 usage: ptx.py SOURCE_ROOT [NVCC]
 
-For compute_80, 90 and 100f: the conversions that the target promises are there; every kernel waits for the launches
-before it where the target can; float arithmetic is rounded explicitly and never flushes subnormals; the
+For compute_80, 90, 100f, 110f and 120f: the conversions that the target promises are there; every kernel waits for the
+launches before it where the target can; float arithmetic is rounded explicitly and never flushes subnormals; the
 approximate instructions are rcp.approx.ftz.f32, the seed of proven quotients and rcp~ itself, and with it
 ex2.approx.ftz.f32 in cuda_quick_silu and rsqrt.approx.ftz.f32 in cuda_rsqrt, which the self-test compares with what
 they stand for.
@@ -28,6 +28,9 @@ TARGETS = {
            "present": ["cvt.rn.bf16x2.f32", "cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32"]},
     "100f": {"files": ["dequantize", "quantize", "rms_norm"], "wait": True,
              "present": ["cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32", "cvt.rn.satfinite.e2m1x2.f32"]},
+    # Of the families after 100 only what a list of known ones would lose (case SA5): the 4-bit conversion.
+    "110f": {"files": ["quantize"], "wait": True, "present": ["cvt.rn.satfinite.e2m1x2.f32"]},
+    "120f": {"files": ["quantize"], "wait": True, "present": ["cvt.rn.satfinite.e2m1x2.f32"]},
 }
 FLOAT_ARITHMETIC = re.compile(r"^\s*(?:@!?%p\d+\s+)?((?:add|sub|mul|fma|mad|div|rcp|sqrt|rsqrt|ex2|lg2|sin|cos|tanh)"
                               r"[.\w]*\.f(?:32|64|16x2|16)(?:\.\w+)*)\s", re.M)
