@@ -9,6 +9,8 @@
  * in a row with programmatic dependent launch. Large shapes take turns over
  * buffers that together exceed the L2 cache several times; small ones stay in
  * it. */
+#include "../tests/cuda/must.h"
+
 #include <epiq/epiq.h>
 
 #include <cuda_bf16.h>
@@ -20,15 +22,6 @@
 #include <cstring>
 #include <functional>
 #include <vector>
-
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        cudaError_t error_ = (call);                                                                                   \
-        if (error_ != cudaSuccess) {                                                                                   \
-            fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error_));                                            \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 static cudaStream_t stream;
 

@@ -164,15 +164,15 @@ class Library:
     def __init__(self, folder, name):
         self.name, self.reason = name, ""
         try:
-            self.library = ctypes.CDLL(str(Path(folder).resolve() / f"libpeer_{name}.so"))
+            self.loaded = ctypes.CDLL(str(Path(folder).resolve() / f"libpeer_{name}.so"))
         except OSError as error:
-            self.library, self.reason = None, str(error)
+            self.loaded, self.reason = None, str(error)
 
     def __getitem__(self, function):
-        if self.library is None:
+        if self.loaded is None:
             raise Absent(self.reason)
         try:
-            return getattr(self.library, function)
+            return getattr(self.loaded, function)
         except AttributeError:
             raise Absent(f"libpeer_{self.name}.so was built without {function}") from None
 

@@ -5,6 +5,8 @@
  *
  * scale byte = e4m3(gs * (amax * rcp~(6))), factor = rcp~(e4m3 value * rcp~(gs)), 0 for a scale of 0; code = e2m1 of
  * x * factor, to nearest, ties to even. The byte lies in tiles of 128 rows and 4 scales. */
+#include "must.h"
+
 #include <epiq/epiq.h>
 
 #include <cuda_bf16.h>
@@ -14,15 +16,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        cudaError_t error_ = (call);                                                                                   \
-        if (error_ != cudaSuccess) {                                                                                   \
-            fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error_));                                            \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 enum { ROWS = 1024, COLS = 4096 };
 

@@ -9,6 +9,8 @@
  * around the outputs. Every hash must be that of the same inputs run alone, with ordinary launches.
  *
  * Before that it plants a kernel that reads without waiting: if no hash shows that, the test itself is wrong. */
+#include "must.h"
+
 #include <epiq/epiq.h>
 
 #include <cuda_runtime.h>
@@ -16,15 +18,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
-
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        cudaError_t error_ = (call);                                                                                   \
-        if (error_ != cudaSuccess) {                                                                                   \
-            fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error_));                                            \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 enum { ROWS = 37, COLS = 2048, INPUTS = 7, GUARD = 4096, STREAMS = 6 };
 enum { X_BYTES = ROWS * COLS * 4, ROW_BYTES = ROWS * COLS * 2, WEIGHT_BYTES = COLS * 2 };
