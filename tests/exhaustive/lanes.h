@@ -71,10 +71,18 @@ enum { BITS, FLOAT }; /* FLOAT: a NaN counts as any NaN */
     X(exp_neg, FLOAT, vf_bits(ar_exp_neg(vf_min_num(vf_abs(A), vf_set(110.0f)))))                                      \
     X(silu, FLOAT, vf_bits(ar_silu(A, 1.702f, 1)))                                                                     \
     X(gelu_tanh, FLOAT, vf_bits(ar_gelu_tanh(A, 1)))                                                                   \
-    X(gelu_erf, FLOAT, vf_bits(ar_gelu_erf(A, 1)))
+    X(gelu_erf, FLOAT, vf_bits(ar_gelu_erf(A, 1)))                                                                     \
+    X(gate_silu, FLOAT, vf_bits(ar_silu(GATE, 1.0f, 0)))                                                               \
+    X(gate_gelu_tanh, FLOAT, vf_bits(ar_gelu_tanh(GATE, 0)))                                                           \
+    X(gate_gelu_erf, FLOAT, vf_bits(ar_gelu_erf(GATE, 0)))
 
 #define POWER_OF_TWO vi_float(vi_and(vi_max(vi_min(I, vi_set(0x50000000)), vi_set(0x10000000)), vi_set(0x7f800000)))
 #define ONE_TO_TWO vi_float(vi_or(vi_and(J, vi_set(0x7fffff)), vi_set(0x3f800000)))
+
+/* A 16-bit gate from 17 bits. */
+#define GATE                                                                                                           \
+    vf_sel(vi_gt(vi_and(I, vi_set(0x10000)), vi_set(0)), ar_f16_value(vi_and(I, vi_set(0xffff))),                      \
+           ar_bf16_value(vi_and(I, vi_set(0xffff))))
 
 enum {
 #define X(name, kind, expression) LANES_##name,

@@ -7,6 +7,7 @@
 
 #include <epiq/epiq.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,6 +93,71 @@ static void operations(const char *which, const lanes *l)
                 }
             }
         }
+}
+
+/* Every 16-bit gate, for which lanes may divide by other means. */
+static void gates(const char *which, const lanes *l)
+{
+    static const struct {
+        int op;
+        const char *name;
+    } ops[] = {{LANES_gate_silu, "gate_silu"},
+               {LANES_gate_gelu_tanh, "gate_gelu_tanh"},
+               {LANES_gate_gelu_erf, "gate_gelu_erf"}};
+    for (uint32_t first = 0; first < 0x20000; first += (uint32_t)l->width)
+        for (int k = 0; k < 3; k++) {
+            uint32_t a[MOST_LANES], got[MOST_LANES], want;
+            for (int i = 0; i < l->width; i++)
+                a[i] = first + (uint32_t)i;
+            l->operation[ops[k].op](a, a, a, got);
+            for (int i = 0; i < l->width; i++) {
+                lanes_c.operation[ops[k].op](&a[i], &a[i], &a[i], &want);
+                if (got[i] != want && !(is_nan(got[i]) && is_nan(want)))
+                    fail(which, ops[k].name, i, got[i], want);
+            }
+        }
+}
+
+static float c_of(int op, float a)
+{
+    uint32_t u, result;
+    memcpy(&u, &a, sizeof u);
+    lanes_c.operation[op](&u, &u, &u, &result);
+    memcpy(&a, &result, sizeof a);
+    return a;
+}
+
+/* What a lane may rely on that divides by approximation (lane_cuda.h): a seed up to 4 ulp from 1 / b, on either side,
+ * makes the quotients of silu and gelu_tanh of 16-bit gates. */
+static void seeds(void)
+{
+    for (uint32_t i = 0; i < 0x20000; i++) {
+        float g, a, z;
+        uint32_t u = i << 16;
+        memcpy(&g, &u, sizeof g);
+        if (i > 0xffff) {
+            u = i & 0xffff;
+            lanes_c.operation[LANES_f16_value](&u, &u, &u, &u);
+            memcpy(&g, &u, sizeof g);
+        }
+        if (g != g)
+            continue;
+        for (int gelu = 0; gelu < 2; gelu++) {
+            const float most = gelu ? 11.5f : 110.0f;
+            a = fabsf(g) < most ? fabsf(g) : most;
+            z = gelu ? a * fmaf(0x1.2444f2p-4f, a * a, 0x1.988454p+0f) : a;
+            const float e = c_of(LANES_exp_neg, z), b = 1.0f + e, n = a * e, want = n / b;
+            float s = 1.0f / b;
+            memcpy(&u, &s, sizeof u);
+            for (uint32_t seed = u - 4; seed <= u + 4; seed++) {
+                memcpy(&s, &seed, sizeof s);
+                float q = n * s;
+                q = fmaf(fmaf(-b, q, n), s, q);
+                if (memcmp(&q, &want, sizeof q) != 0)
+                    fail("seeds", gelu ? "gelu_tanh of a gate" : "silu of a gate", (int)(seed - u), i, u);
+            }
+        }
+    }
 }
 
 static void pairs(const char *which, const lanes *l)
@@ -248,8 +314,10 @@ int main(void)
         pairs(all[i].name, all[i].lanes);
         memory(all[i].name, all[i].lanes);
         codes(all[i].name, all[i].lanes);
+        gates(all[i].name, all[i].lanes);
         printf("%s: %d lanes, %d operations, %s\n", all[i].name, all[i].lanes->width, LANE_COUNT + 14,
                failures == before ? "the bits of c" : "DIFFERENT");
     }
+    seeds();
     return failures != 0;
 }
