@@ -4,10 +4,10 @@
 
     EPIQ_LIBRARY=build/cuda/libepiq.so PYTHONPATH=python python3 tests/python/gpu_check.py
 
-Operators on CUDA tensors, the seed function, strides and streams, graph capture and replay with changed scales,
-opcheck, torch.compile(fullgraph=True), tvm-ffi on CUDA tensors, CuPy, JAX, the blocks of doc/python.md, and eager call
-overhead. What is not installed (tvm-ffi, CuPy, JAX with jax-tvm-ffi) is named and left out. Ends with `N passed, N
-failed`.
+Operators on CUDA tensors, the seed function, strides and streams, padding kept, y over x, graph capture and replay with
+changed scales, opcheck, torch.compile(fullgraph=True), tvm-ffi on CUDA tensors, CuPy, JAX, the blocks of doc/python.md,
+and eager call overhead. What is not installed (tvm-ffi, CuPy, JAX with jax-tvm-ffi) is named and left out. Ends with
+`N passed, N failed`.
 """
 
 import importlib.util
@@ -471,6 +471,60 @@ def sizes():
                     compared += same(a, b, (op, rows, cols, form))
                 calls += 1
             del x, residual
+    return f"{calls} calls, {compared} bytes, 0 differing"
+
+
+@check("padding rows kept, y over x")
+def kept_and_in_place():
+    """Cases S40 and S65: what is not to be written keeps its bytes; what is written over has been read."""
+    compared = calls = 0
+    inverse = torch.tensor([4.0])
+
+    def on(device, function, x, *others, **options):
+        return function(x.to(device).clone(), *(to(device, a) for a in others),
+                        **{name: to(device, a) for name, a in options.items()})
+
+    def tiled(x, weight, op, form, kept):
+        given = {"inv_scale": inverse.to(x.device)} if form == "nvfp4" else {}
+        norm = (weight, 1e-6) if op == "rms_norm" else ()
+        getattr(epiq, op)(x, *norm, format=form, layout="tile128x4", pad_rows="keep", scale_out=kept, **given)
+        return kept
+
+    for form in ("nvfp4", "mxfp8", "mxfp4"):
+        for rows in (1, 5, 33, 127, 129, 255):
+            for op, cols in (("act_mul", 480), ("rms_norm", 14880), ("quantize", 96), ("quantize", 4096)):
+                x = torch.randn(rows, 2 * cols if op == "act_mul" else cols).bfloat16()
+                weight = torch.randn(cols).bfloat16()
+                options = {"format": form, "layout": "tile128x4", **({"eps": 1e-6} if op == "rms_norm" else {})}
+                present = ("inv_scale",) if form == "nvfp4" else ()
+                shape = epiq.sizes(op, rows, x.shape[1], present=present, **options).scale_shape
+                results = []
+                for device in ("cuda", "cpu"):
+                    kept = torch.full(shape, 0x5a, dtype=torch.uint8, device=device)
+                    kept = kept.view(E4M3 if form == "nvfp4" else torch.float8_e8m0fnu)
+                    results.append(on(device, tiled, x, weight, op, form, kept))
+                compared += same(*results, ("keep", form, op, rows, cols))
+                calls += 1
+
+    def in_place(x, weight, form):
+        scaled = form and (form["format"] == "nvfp4" or form["grain"] == "tensor")
+        given = {"inv_scale": inverse.to(x.device)} if scaled else {}
+        codes = epiq.rms_norm(x, weight, 1e-6, y_out=x, **form, **given)[0]
+        return (x,) if codes is None else (x, codes)
+
+    for form in ({}, {"format": "e4m3", "grain": "tensor"}, {"format": "e4m3", "grain": "token"},
+                 {"format": "mxfp8", "grain": None}, {"format": "nvfp4", "grain": None}):
+        for dtype in (torch.bfloat16, torch.float16, torch.float32):
+            for rows, cols in ((1, 64), (3, 96), (7, 4096), (300, 2048), (2, 16384), (2, 65536), (1, 1 << 20)):
+                x, weight = torch.randn(rows, cols).to(dtype), torch.randn(cols).to(dtype)
+                for one, other in zip(on("cuda", in_place, x, weight, form), on("cpu", in_place, x, weight, form)):
+                    compared += same(one, other, ("in place", form, dtype, rows, cols))
+                calls += 1
+            odd = torch.randn(4, 771).to(dtype)[:, 1:770] if not form else torch.randn(4, 770).to(dtype)[:, :768]
+            weight = torch.randn(odd.shape[1]).to(dtype)
+            for one, other in zip(on("cuda", in_place, odd, weight, form), on("cpu", in_place, odd, weight, form)):
+                compared += same(one, other, ("in place", form, dtype, "odd"))
+            calls += 1
     return f"{calls} calls, {compared} bytes, 0 differing"
 
 
