@@ -214,27 +214,6 @@ AR_FN vf vf_mul_add(vf a, vf b, vf c)
     return vf_fma(a, b, c);
 }
 
-AR_FN vf vf_div(vf a, vf b)
-{
-    vf r;
-    asm("div.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-    return r;
-}
-
-AR_FN vf vf_rcp(vf a) /* RN(1 / a) */
-{
-    vf r;
-    asm("rcp.rn.f32 %0, %1;" : "=f"(r) : "f"(a));
-    return r;
-}
-
-AR_FN vf vf_sqrt(vf a)
-{
-    vf r;
-    asm("sqrt.rn.f32 %0, %1;" : "=f"(r) : "f"(a));
-    return r;
-}
-
 AR_FN vf vf_pair_add(vf a, vf b)
 {
     return vf_add(a, b);
@@ -248,6 +227,113 @@ AR_FN vf vf_rcp_unit(vf a)
     vf r;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
     return r;
+}
+
+/* ---- Division, reciprocal, square root ----
+ *
+ * Rounded to nearest, for all numbers. div.rn, rcp.rn and sqrt.rn bring 3 KB for what is rare into every kernel;
+ * here that is a sixth, and the common case the same instructions. */
+
+/* RN(1 / b) for |b| from 2^-125 to 2^125. */
+AR_FN vf cuda_rcp_normal(vf b)
+{
+    vf r = vf_rcp_unit(b);
+    return vf_fma(r, vf_neg(vf_fma(r, b, -1.0f)), r);
+}
+
+/* RN(a / b) from r = RN(1 / b), b > 0, but for the sign of a zero: the first step leaves at most one unit of error, the
+ * second none (Markstein). For |a / b| <= 2^100 and b from 2^-60 to 2^120; where |a / b| is below 2^-40 the result is
+ * only close, unless |a| is at least 2^-100 and the quotient normal. */
+AR_FN vf cuda_div_steps(vf a, vf b, vf r)
+{
+    vf q = vf_mul(a, r);
+    q = vf_fma(vf_fma(vf_neg(b), q, a), r, q);
+    return vf_fma(vf_fma(vf_neg(b), q, a), r, q);
+}
+
+/* The same, a zero with its sign. */
+AR_FN vf cuda_div_by(vf a, vf b, vf r)
+{
+    return vi_float((vf_bits(cuda_div_steps(a, b, r)) & 0x7fffffffu) | (vf_bits(a) & 0x80000000u));
+}
+
+/* RN(sqrt(v)) for v from 2^-60 to 2^100. */
+AR_FN vf cuda_sqrt_normal(vf v)
+{
+    vf y;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
+    vf g = vf_mul(v, y);
+    return vf_fma(vf_fma(vf_neg(g), g, v), vf_mul(y, 0.5f), g);
+}
+
+/* RN(1 / RN(sqrt(v))) for v from 2^-60 to 2^100. */
+AR_FN vf cuda_rsqrt(vf v)
+{
+    return cuda_rcp_normal(cuda_sqrt_normal(v));
+}
+
+/* Whether it lies where products and quotients of two are normal numbers. */
+AR_FN bool cuda_moderate(vf a)
+{
+    return vf_abs(a) >= 0x1p-60f && vf_abs(a) <= 0x1p60f;
+}
+
+/* e * r + x; or x if e is 0 or a NaN. */
+AR_FN double cuda_corrected(double x, double e, double r)
+{
+    double result;
+    asm("{ .reg .pred p; .reg .f64 t; setp.ne.f64 p, %2, 0d0000000000000000; fma.rn.f64 t, %2, %3, %1; selp.f64 %0, t, "
+        "%1, p; }"
+        : "=d"(result)
+        : "d"(x), "d"(e), "d"(r));
+    return result;
+}
+
+/* RN(a / b) of any two numbers, by way of doubles. What is rounded to a float last is the double quotient, or that of
+ * which an exact quotient leaves nothing over; one that is not exact is farther from a number between two floats than
+ * 2^-50 of itself. 0, infinity and NaN leave corrections that are NaN, and the first quotient. */
+AR_FN vf cuda_div_any(vf a, vf b)
+{
+    double n, d, r;
+    asm("cvt.f64.f32 %0, %1;" : "=d"(n) : "f"(a));
+    asm("cvt.f64.f32 %0, %1;" : "=d"(d) : "f"(b));
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(d));
+#pragma unroll 1
+    for (int i = 0; i < 3; i++)
+        r = cuda_corrected(r, __fma_rn(-d, r, 1.0), r);
+    double q = __dmul_rn(n, r);
+    q = cuda_corrected(q, __fma_rn(-d, q, n), r);
+    float result;
+    asm("cvt.rn.f32.f64 %0, %1;" : "=f"(result) : "d"(q));
+    return result;
+}
+
+AR_RARE float cuda_div_rare(float a, float b) /* compiled once for a kernel; costs it registers */
+{
+    return cuda_div_any(a, b);
+}
+
+AR_FN vf vf_div(vf a, vf b)
+{
+    if (__builtin_expect(!(cuda_moderate(a) && cuda_moderate(b)), 0))
+        return cuda_div_rare(a, b);
+    return cuda_div_steps(a, b, cuda_rcp_normal(b));
+}
+
+AR_FN vf vf_rcp(vf a)
+{
+    if (__builtin_expect(!cuda_moderate(a), 0))
+        return cuda_div_rare(1.0f, a);
+    return cuda_rcp_normal(a);
+}
+
+/* Others are multiplied by an even power of 2 first, which leaves 0, infinity and NaN. */
+AR_FN vf vf_sqrt(vf v)
+{
+    const vf up = v > 0x1p100f ? 0x1p-96f : 0x1p96f, down = v > 0x1p100f ? 0x1p48f : 0x1p-48f;
+    if (v >= 0x1p-60f && v <= 0x1p100f)
+        return cuda_sqrt_normal(v);
+    return v == 0.0f || vf_bits(v) == 0x7f800000u ? v : vf_mul(cuda_sqrt_normal(vf_mul(v, up)), down);
 }
 
 /* Any seed within 4 ulp of 1 / b gives the correctly rounded quotient for every
@@ -273,8 +359,7 @@ AR_FN vf vf_rcp_1to5(vf b, int wide)
 {
     if (wide)
         return vf_rcp(b);
-    vf s = vf_rcp_unit(b);
-    return vf_fma(s, vf_fma(vf_neg(b), s, 1.0f), s);
+    return cuda_rcp_normal(b);
 }
 
 /* RN_bf16 of this is that of silu(g) for every bf16 g from -87 on, NaN included, on the GPUs where the self-test
@@ -376,33 +461,5 @@ AR_FN uint32_t cuda_e2m1x2(vf low, vf high)
     return r;
 }
 #endif
-
-/* ---- Division by a number whose reciprocal is at hand ---- */
-
-/* RN(a / b), b > 0, from r = RN(1 / b): the first step leaves at most one unit
- * of error, the second none (Markstein); a zero gets its sign back. For |a / b|
- * <= 2^100 and b from 2^-60 to 2^120; where |a / b| is below 2^-40 the result
- * is only close. */
-AR_FN vf cuda_div_by(vf a, vf b, vf r)
-{
-    vf q = vf_mul(a, r);
-    q = vf_fma(vf_fma(vf_neg(b), q, a), r, q);
-    q = vf_fma(vf_fma(vf_neg(b), q, a), r, q);
-    return vi_float((vf_bits(q) & 0x7fffffffu) | (vf_bits(a) & 0x80000000u));
-}
-
-/* ---- 1 / sqrt ---- */
-
-/* RN(1 / RN(sqrt(v))) for v from 2^-60 to 2^100, all of which the self-test compares: what the compiler makes of the
- * two, without the questions for other v. */
-AR_FN vf cuda_rsqrt(vf v)
-{
-    vf y;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
-    vf g = vf_mul(v, y);
-    vf s = vf_fma(vf_fma(vf_neg(g), g, v), vf_mul(y, 0.5f), g);
-    vf r = vf_rcp_unit(s);
-    return vf_fma(r, vf_neg(vf_fma(r, s, -1.0f)), r);
-}
 
 #endif

@@ -57,7 +57,6 @@ typedef struct cuda_args {
     float *inv_scale_out;
     float *workspace; /* one amax a block of the amax launch */
     ar_act_mul act_mul;
-    int32_t power_of_2;  /* columns */
     int32_t slots;       /* amax values in workspace, 0: none */
     int32_t interleaved; /* gate in even, up in odd columns of x */
     int32_t weight_f32;

@@ -260,7 +260,6 @@ static void fill_args(const epiqi_plan *p, cuda_args *a)
     a->rcp_cols = 1.0f / a->float_cols;
     a->vectors = (int32_t)(p->cols / 8); /* of whole_vectors, if they are so few */
     a->padded_vectors = (int32_t)(p->padded / 8);
-    a->power_of_2 = (p->cols & (p->cols - 1)) == 0;
     a->x = rows_of(&p->x);
     a->second = rows_of(p->op == EPIQI_ACT_MUL ? &p->up : &p->residual);
     a->residual_out = rows_of(&p->residual_out);
@@ -422,14 +421,16 @@ static int64_t lean_of_row(const epiqi_plan *p, int64_t vectors, int64_t all)
         return 4;
     if (!tensor && vectors >= 640 && all >= (four_bits ? 600000 : 2000000))
         return 4;
-    return all >= 200000 || (all >= 130000 && all < 150000 && !four_bits) ? 2 : 1;
+    const int one_scale = tensor || p->grain == EPIQ_GRAIN_TOKEN;
+    return all >= 200000 || (one_scale && vectors == 1024 && all <= 40000) ? 2 : 1;
 }
 
 /* The same where blocks have pieces of rows, of 128 threads if each has two vectors. */
 static int64_t lean_of_pieces(const epiqi_plan *p, int64_t vectors, int64_t all)
 {
     const int many = p->op == EPIQI_QUANTIZE ? all >= 400000 : p->format->bits == 4 && all >= 250000;
-    return (vectors % 256 == 0 && many) || (all >= 110000 && all < 135000) ? 2 : 1;
+    const int some = p->format->block == 0 && all < 135000 && all >= (p->grain == EPIQ_GRAIN_TENSOR ? 75000 : 110000);
+    return (vectors % 256 == 0 && many) || some ? 2 : 1;
 }
 
 /* Vectors a thread of lean_kernel: four only where a block has a row and the rounding of y is compiled in. */
@@ -465,13 +466,13 @@ static int stream_is_faster(const epiqi_plan *p, const cuda_args *a, int64_t all
     }
 }
 
-/* The common cases, which lean_kernel has. */
+/* The common cases, which lean_kernel has; of e5m2, a format of gradients, none. */
 static int is_lean(const epiqi_plan *p, int format, int64_t vectors, const cuda_args *a)
 {
     const int norm = p->op == EPIQI_RMS_NORM, by_row = norm || p->grain == EPIQ_GRAIN_TOKEN;
     const int half = p->op == EPIQI_QUANTIZE || p->round != EPIQ_ROUND_NONE; /* y are 16-bit floats */
-    if (format >= CUDA_NONE || p->dtype == EPIQ_DTYPE_F32 || p->y_out.data != NULL || p->dynamic ||
-        p->rows > 0x7fffffff - 1024 || a->scales.group > UINT32_MAX)
+    if (format >= CUDA_NONE || format == CUDA_E5M2 || p->dtype == EPIQ_DTYPE_F32 || p->y_out.data != NULL ||
+        p->dynamic || p->rows > 0x7fffffff - 1024 || a->scales.group > UINT32_MAX)
         return 0;
     if ((p->op == EPIQI_ACT_MUL && !plain_silu(p)) || (norm && p->weight_dtype != p->dtype) ||
         (by_row && vectors > 4 * LEAN_FOUR_THREADS))
@@ -490,7 +491,7 @@ static void shape_lean(const epiqi_plan *p, int format, int64_t vectors, const c
         return;
     const int64_t all = p->rows * vectors, per_thread = lean_vectors(p, a, vectors, all, by_row);
     const int64_t most = per_thread == 4                  ? LEAN_FOUR_THREADS
-                         : by_row                         ? 1024
+                         : by_row                         ? (per_thread == 2 ? 2 * LEAN_FOUR_THREADS : 1024)
                          : per_thread == 2 || all < 48000 ? 128
                                                           : 256;
     const int64_t need = ceil_div(vectors, per_thread), fewest = ceil_div(need, most);

@@ -124,7 +124,7 @@ template <int OP, int DT, int F, int GRAIN> static const void *lean_of_grain(con
 
 template <int OP, int DT, int F> static const void *lean_of(const cuda_kernel &k)
 {
-    constexpr int GRAINS = (int)format_of<F>::GRAINS;
+    constexpr int GRAINS = F == CUDA_E5M2 ? 0 : (int)format_of<F>::GRAINS;
     if constexpr ((GRAINS & EPIQI_TOKEN) != 0)
         if (k.grain == AR_TOKEN)
             return lean_of_grain<OP, DT, F, AR_TOKEN>(k);

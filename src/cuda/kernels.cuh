@@ -134,10 +134,7 @@ DEV void gates_by_table(const ar_act_mul &p, const float *table, const uint4 &w,
         float g = ar_gate(&p, 1, y[0]);
         if (p.round == AR_ROUND_TWICE)
             g = ar_bf16_round(g);
-#pragma unroll
-        for (int k = 0; k < 7; k++)
-            y[k] = y[k + 1];
-        y[7] = g;
+        rotate8(y, g);
     }
 }
 
@@ -293,10 +290,13 @@ DEV void store_amax(const cuda_args &a, float m)
 /* Codes of a vector by a factor that is known: grain tensor. */
 template <int F> DEV uint2 code8_tensor(const cuda_args &a, const ar_quant &q, float factor, float y[8])
 {
-    if (format_of<F>::DIVIDES_STATIC && a.divide)
-        divide8(y, factor, vi_float(0x7f800000));
-    else
+    if (format_of<F>::DIVIDES_STATIC && a.divide) {
+#pragma unroll 1
+        for (int i = 0; i < 8; i++)
+            rotate8(y, vf_div(y[0], factor));
+    } else {
         multiply8(y, factor);
+    }
     return code8<F>(q, y);
 }
 
@@ -341,7 +341,7 @@ __global__ void __launch_bounds__(256) flat_kernel(const __grid_constant__ cuda_
         if (mine > 0 && first + u * step < vectors)
             next[u] = load_at<OP, DT, ACT>(a, x + u * between, up + u * between);
     ar_quant q = a.quant;
-    const float factor = prepare<F>(a, q);
+    const float factor = prepare<F, may_be_dynamic<F, G>()>(a, q);
 #pragma unroll 1
     for (int32_t r = 0; r < a.repeat; r++) {
         inputs<OP, DT> in[U];
@@ -474,12 +474,14 @@ DEV float max_row(float m)
     return vi_float(bits);
 }
 
-/* A power of 2 of columns is divided by exactly, and so by its reciprocal. */
+/* 1 / sqrt(sum / cols + eps): where nothing is out of the ordinary without the questions that division, square root and
+ * reciprocal ask. */
 DEV float norm_rinv(const cuda_args &a, float sum)
 {
-    if (a.power_of_2)
-        return vf_rcp(vf_sqrt(vf_add(vf_mul(sum, a.rcp_cols), a.norm.eps)));
-    return ar_norm_rinv(&a.norm, sum, a.float_cols);
+    const float v = vf_add(cuda_div_steps(sum, a.float_cols, a.rcp_cols), a.norm.eps);
+    if (__builtin_expect(!(sum >= 0x1p-40f && sum <= 0x1p100f && v >= 0x1p-60f && v <= 0x1p100f), 0))
+        return cuda_div_any(1.0f, vf_sqrt(vf_add(cuda_div_any(sum, a.float_cols), a.norm.eps)));
+    return cuda_rsqrt(v);
 }
 
 /* y, not rounded yet, of columns y of h. */
@@ -565,7 +567,7 @@ template <int DT, int F, int G> __global__ void __launch_bounds__(512) norm_kern
         for (int v = 0; v < 2; v++)
             norm_h<DT>(a, row, vec[v], has[v], F != CUDA_AMAX, y[v]);
         ar_quant q = a.quant;
-        float factor = prepare<F>(a, q);
+        float factor = prepare<F, may_be_dynamic<F, G>()>(a, q);
 #pragma unroll
         for (int v = 0; v < 2; v++) {
             const float s = tree_lanes(squares8(y[v].v));
@@ -594,7 +596,7 @@ template <int DT, int F, int G> __global__ void __launch_bounds__(512) norm_kern
             uint32_t stored;
             format_of<F>::scale(q, amax, false, &factor, &stored);
             if (threadIdx.x == 0 && row < a.rows)
-                store_scale(a, row, 0, stored);
+                store_scale(a, scales_of_row(a, row), 0, stored);
             by = scaling_of<F>(q, factor, amax, half);
         }
         char *scales = G ? scales_of_row(a, row) : NULL;
@@ -638,7 +640,7 @@ __global__ void __launch_bounds__(512) wide_norm_kernel(const __grid_constant__ 
     for (uint32_t block = blockIdx.x; block < a.main_blocks; block += gridDim.x) {
         const int64_t row = block;
         ar_quant q = a.quant;
-        float factor = prepare<F>(a, q), amax = 0.0f;
+        float factor = prepare<F, may_be_dynamic<F, G>()>(a, q), amax = 0.0f;
 #pragma unroll 1
         for (int32_t vec = first; vec < end; vec += threads) {
             values<DT> h;
@@ -682,7 +684,7 @@ __global__ void __launch_bounds__(512) wide_norm_kernel(const __grid_constant__ 
             uint32_t stored;
             format_of<F>::scale(q, amax, false, &factor, &stored);
             if (threadIdx.x == 0)
-                store_scale(a, row, 0, stored);
+                store_scale(a, scales_of_row(a, row), 0, stored);
             const scaling by = scaling_of<F>(q, factor, amax, half);
 #pragma unroll 1
             for (int32_t vec = first; vec < a.padded_vectors; vec += threads) {
@@ -714,7 +716,7 @@ __global__ void __launch_bounds__(1024) token_kernel(const __grid_constant__ cud
     if (has)
         in = load_inputs<OP, DT, ACT>(a, row, vec);
     ar_quant q = a.quant;
-    (void)prepare<F>(a, q);
+    (void)prepare<F, false>(a, q);
     values<DT> y;
     if (has) {
         make_y<OP, DT, ACT>(a, NULL, in, y);
@@ -727,7 +729,7 @@ __global__ void __launch_bounds__(1024) token_kernel(const __grid_constant__ cud
     uint32_t stored;
     format_of<F>::scale(q, amax, false, &factor, &stored);
     if (threadIdx.x == 0 && row < a.rows)
-        store_scale(a, row, 0, stored);
+        store_scale(a, scales_of_row(a, row), 0, stored);
     const scaling by = scaling_of<F>(q, factor, amax, half);
     if (row < a.rows && vec < padded) {
         scale8<F>(by, y.v);
@@ -747,7 +749,7 @@ __global__ void __launch_bounds__(1024) wide_token_kernel(const __grid_constant_
     const bool half = half_y<OP, DT>(a);
     const int64_t row = blockIdx.x;
     ar_quant q = a.quant;
-    (void)prepare<F>(a, q);
+    (void)prepare<F, false>(a, q);
     float amax = 0.0f;
 #pragma unroll 1
     for (int32_t vec = threadIdx.x; vec < vectors; vec += blockDim.x) {
@@ -766,7 +768,7 @@ __global__ void __launch_bounds__(1024) wide_token_kernel(const __grid_constant_
     uint32_t stored;
     format_of<F>::scale(q, amax, false, &factor, &stored);
     if (threadIdx.x == 0)
-        store_scale(a, row, 0, stored);
+        store_scale(a, scales_of_row(a, row), 0, stored);
     const scaling by = scaling_of<F>(q, factor, amax, half);
 #pragma unroll 1
     for (int32_t vec = threadIdx.x; vec < padded; vec += blockDim.x) {
@@ -892,7 +894,7 @@ static __device__ __noinline__ float any_prepare(const cuda_args &a, ar_quant &q
     switch (a.format) {
 #define X(upper, lower, bits, block, scale, grains)                                                                    \
     case CUDA_##upper:                                                                                                 \
-        return prepare<CUDA_##upper>(a, q);
+        return prepare<CUDA_##upper, true>(a, q);
         EPIQI_FORMATS(X)
 #undef X
     default:
@@ -930,7 +932,7 @@ template <int OP, int DT> __global__ void __launch_bounds__(256) any_kernel(cons
             uint32_t stored;
             any_scale(a.format, q, m, false, &factor, &stored);
             if (threadIdx.x == 0)
-                store_scale(a, row, 0, stored);
+                store_scale(a, scales_of_row(a, row), 0, stored);
         }
         const int64_t unit = codes && a.group != 0 ? a.group : 1, padded = codes ? a.padded : a.cols;
         for (int64_t start = threadIdx.x * unit; start < padded; start += 256 * unit) {
@@ -945,9 +947,9 @@ template <int OP, int DT> __global__ void __launch_bounds__(256) any_kernel(cons
                 }
                 uint32_t stored;
                 any_scale(a.format, q, m, nan, &factor, &stored);
-                store_scale(a, row, start / unit, stored);
+                store_scale(a, scales_of_row(a, row), start / unit, stored);
                 if (start / unit == a.scales.groups - 1)
-                    zero_padding_groups(a, row);
+                    zero_padding_groups(a, scales_of_row(a, row));
             }
             uint32_t nibble = 0;
             for (int64_t col = start; col < end; col++) {

@@ -23,19 +23,25 @@ DEV uint32_t low_word(const void *p)
     return (uint32_t)(uintptr_t)p;
 }
 
-/* 1 / sqrt(sum / cols + eps): where nothing is out of the ordinary by what division, square root and reciprocal are
- * made of, without the questions that each of those asks. */
-DEV float lean_rinv(const cuda_args &a, float sum)
+/* Of a vector: whether it has columns, columns of two inputs, or at least padding; whether its thread stores a scale,
+ * and one that is not padding; where things lie. */
+typedef struct lean_place {
+    bool has, two, within, first, group;
+    const char *x, *other, *weight;
+    char *scale;
+} lean_place;
+
+/* By measurement: where a compiler takes more, fewer blocks are at work at once. */
+template <int OP, int F, int GRAIN, int ROUND, int V> constexpr int lean_registers()
 {
-    float mean = vf_mul(sum, a.rcp_cols);
-#pragma unroll
-    for (int i = 0; i < 2; i++) /* as in cuda_div_by */
-        mean = vf_fma(vf_fma(vf_neg(a.float_cols), mean, sum), a.rcp_cols, mean);
-    const float v = vf_add(mean, a.norm.eps);
-    if (__builtin_expect(!(sum >= 0x1p-40f && sum <= 0x1p100f && v <= 0x1p100f),
-                         0)) /* cols < 2^14, eps > 0: v > 2^-60 */
-        return ar_norm_rinv(&a.norm, sum, a.float_cols);
-    return cuda_rsqrt(v);
+    const bool four_bits = format_of<F>::BITS == 4;
+    if (V == 4 || (ROUND == LEAN_ROUND && V == 2))
+        return 72;
+    if (ROUND == LEAN_ROUND)
+        return 64;
+    if (V == 2)
+        return four_bits && OP != CUDA_RMS_NORM ? 64 : OP == CUDA_RMS_NORM || GRAIN == AR_GROUP ? 56 : 48;
+    return four_bits ? 48 : OP == CUDA_ACT_MUL && GRAIN == AR_TENSOR ? 32 : 40;
 }
 
 template <int DT> DEV void weights_of(const raw8<DT> &weight, float bias, float w[8])
@@ -58,12 +64,11 @@ template <bool KEEP> DEV float lean_amax(const float v[8])
 /* The largest of each group's threads, V groups at a time. */
 template <int V, int THREADS, bool KEEP> DEV void join_groups(float amax[V])
 {
-    if constexpr (THREADS ==
-                  16) { /* two reductions over the whole warp, in the order of bits of numbers >= 0 and NaN */
+    if constexpr (THREADS == 16) { /* two reductions over the whole warp, in the order of bits: a NaN comes last */
         const bool low = (threadIdx.x & 16) == 0;
 #pragma unroll
         for (int v = 0; v < V; v++) {
-            const uint32_t bits = vf_bits(amax[v]) & 0x7fffffffu;
+            const uint32_t bits = vf_bits(amax[v]);
             const uint32_t first = __reduce_max_sync(~0u, low ? bits : 0);
             const uint32_t second = __reduce_max_sync(~0u, low ? 0 : bits);
             amax[v] = vi_float(low ? first : second);
@@ -78,28 +83,20 @@ template <int V, int THREADS, bool KEEP> DEV void join_groups(float amax[V])
     }
 }
 
-/* Codes of 8 bits. limit: what a NaN becomes, or NaN. */
-template <int F> DEV uint2 lean_code8(const ar_quant &q, float v[8], float limit)
+/* limit: what a NaN becomes, or NaN. */
+template <int F> DEV float lean_nan_policy(float t, float limit)
 {
-    if (F == CUDA_E4M3 || F == CUDA_MXFP8 || F == CUDA_E5M2) {
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            v[i] = vf_min_num(v[i], limit);
-    }
+    return F == CUDA_E4M3 || F == CUDA_MXFP8 ? vf_min_num(t, limit) : t;
+}
+
+/* Codes of 8 bits. */
+template <int F> DEV uint2 lean_code8(const ar_quant &q, const float v[8])
+{
     uint32_t p[4];
 #pragma unroll
     for (int i = 0; i < 4; i++)
         p[i] = code_pair<F>(q, v[2 * i], v[2 * i + 1]);
     return make_uint2(p[0] | p[1] << 16, p[2] | p[3] << 16);
-}
-
-/* The first of eight is taken, another becomes the last. */
-DEV void rotate8(float v[8], float last)
-{
-#pragma unroll
-    for (int k = 0; k < 7; k++)
-        v[k] = v[k + 1];
-    v[7] = last;
 }
 
 /* Codes where something is out of the ordinary: one at a time. */
@@ -108,42 +105,60 @@ template <int F> DEV uint2 rare_code8(const ar_quant &q, float v[8], float facto
     uint2 c = make_uint2(0, 0);
 #pragma unroll 1
     for (int i = 0; i < 8; i++) {
-        const float t = format_of<F>::DIVIDES ? vf_div(v[0], factor) : vf_mul(v[0], factor);
+        const float t = format_of<F>::DIVIDES ? cuda_div_any(v[0], factor) : vf_mul(v[0], factor);
         rotate8(v, 0.0f);
         if (format_of<F>::BITS == 4) {
             c.x = c.x >> 4 | format_of<F>::code(q, t) << 28;
         } else {
             c.x = c.x >> 8 | c.y << 24;
-            c.y = c.y >> 8 | format_of<F>::code(q, vf_min_num(t, limit)) << 24;
+            c.y = c.y >> 8 | format_of<F>::code(q, lean_nan_policy<F>(t, limit)) << 24;
         }
     }
     return c;
 }
 
-/* act(gate) * up, silu. QUICK: of bf16, rounded twice. */
-template <int DT, int ACT, int ROUND>
-DEV void lean_act(const raw8<DT> &gates, const raw8<DT> &ups, int round, float y[8])
+/* The scale of a group where there may be a NaN among y. */
+template <int F, int THREADS> DEV void rare_scale(const ar_quant &q, const float y[8], float *factor, uint32_t *stored)
+{
+    float with = lean_amax<true>(y), without = vf_max_num(lean_amax<false>(y), 0.0f);
+    join_groups<1, THREADS, true>(&with);
+    join_groups<1, THREADS, false>(&without);
+    format_of<F>::scale(q, without, vf_is_nan(with), factor, stored);
+}
+
+/* silu where CUDA_QUICK does not do. */
+template <int DT> DEV void rare_gates(const raw8<DT> &gates, float y[8])
 {
     const ar_act_mul plain = {AR_SILU, AR_ROUND_NONE, 1, 1.0f, 0.0f, 0.0f, 0.0f};
-    const bool twice = ROUND == LEAN_ROUND ? round == AR_ROUND_TWICE : ROUND == AR_ROUND_TWICE;
-    float up[8];
+    widen<DT>(gates, y);
+#pragma unroll 1
+    for (int i = 0; i < 8; i++)
+        rotate8(y, ar_gate(&plain, 0, y[0]));
+}
+
+/* silu. LATE: the caller asks whether the gates are right for CUDA_QUICK. */
+template <int DT, int ACT, bool LATE> DEV void lean_gates(const raw8<DT> &gates, float y[8])
+{
+    const ar_act_mul plain = {AR_SILU, AR_ROUND_NONE, 1, 1.0f, 0.0f, 0.0f, 0.0f};
     widen<DT>(gates, y);
 #pragma unroll
     for (int i = 0; i < 8; i++)
         y[i] = ACT == CUDA_QUICK ? cuda_quick_silu(y[i]) : ar_gate(&plain, 0, y[i]);
-    if (ACT == CUDA_QUICK && __builtin_expect(!quick_gates(gates.w[0]), 0)) { /* asked late: nothing waits for it */
-        widen<DT>(gates, y);
-#pragma unroll 1
-        for (int i = 0; i < 8; i++)
-            rotate8(y, ar_gate(&plain, 0, y[0]));
-    }
-    if (twice)
+    if (ACT == CUDA_QUICK && !LATE && __builtin_expect(!quick_gates(gates.w[0]), 0))
+        rare_gates<DT>(gates, y);
+}
+
+/* y from act(gate) and up. */
+template <int DT> DEV void lean_times_up(const raw8<DT> &ups, int round, float y[8])
+{
+    float up[8];
+    if (round == AR_ROUND_TWICE)
         round_columns<DT, 8>(y);
     widen<DT>(ups, up);
 #pragma unroll
     for (int i = 0; i < 8; i++)
         y[i] = vf_mul(y[i], up[i]);
-    if (ROUND == LEAN_ROUND ? round != AR_ROUND_NONE : ROUND != AR_ROUND_NONE)
+    if (round != AR_ROUND_NONE)
         round_columns<DT, 8>(y);
 }
 
@@ -166,13 +181,15 @@ DEV float add_segments(const float *segments, uint32_t count)
 /* V vectors a thread, blockDim.x apart. rms_norm, token scales: blockDim.x threads, a multiple of 32, cover the row
  * blockIdx.x; else blockIdx.y counts pieces of the row. ROUND: the rounding of y, or LEAN_ROUND. */
 template <int OP, int DT, int F, int GRAIN, int ACT, int ROUND, int V>
-__global__ void __launch_bounds__(V == 4 ? LEAN_FOUR_THREADS : 1024, V == 4 ? 2 : 1)
-    lean_kernel(const __grid_constant__ cuda_args a)
+__global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_kernel(const __grid_constant__ cuda_args a)
 {
     enum {
         NORM = OP == CUDA_RMS_NORM,
         BY_ROW = NORM || GRAIN == AR_TOKEN,
         BITS = format_of<F>::BITS,
+        DIVIDES = format_of<F>::DIVIDES && GRAIN != AR_TENSOR,
+        EARLY_PLACES = GRAIN == AR_GROUP && V < 4, /* by measurement, as is the next */
+        EARLY_SUMS = NORM && (V == 4 || (V == 2 && (GRAIN == AR_TOKEN || format_of<F>::BLOCK != 0))),
         SHARED_BY = (format_of<F>::BLOCK != 0 ? format_of<F>::BLOCK : LEAN_GROUP) / 8 /* threads of a group */
     };
     __shared__ __align__(16) float segments[32 * V];
@@ -193,9 +210,33 @@ __global__ void __launch_bounds__(V == 4 ? LEAN_FOUR_THREADS : 1024, V == 4 ? 2 
     const char *other = second.data + row * second.stride + (int64_t)first * 16;
     const char *weights = a.weight + (int64_t)first * 16;
     char *codes = a.codes.data + row * a.codes.stride + (int64_t)first * BITS;
-    char *scales = a.scales.data;
-    if (GRAIN == AR_GROUP)
-        scales = scales_of_row(a, row);
+    char *scales = GRAIN != AR_TENSOR ? scales_of_row(a, row) : NULL;
+    auto sums_of_row = [&]() { return a.residual_out.data + row * a.residual_out.stride + (int64_t)first * 16; };
+    char *sums = EARLY_SUMS ? sums_of_row() : NULL;
+    bool out = EARLY_SUMS && two && a.residual_out.data != NULL;
+    auto place_of = [&](int32_t vec) {
+        const uint32_t group = (uint32_t)vec / SHARED_BY;
+        const int32_t step = 16 * (vec - first);
+        lean_place p = {vec < vectors, vec < vectors && two, vec < padded,   false, false,
+                        x + step,      other + step,         weights + step, scales};
+        if (GRAIN == AR_GROUP) {
+            p.first = (lane & (SHARED_BY - 1)) == 0 &&
+                      group < (uint32_t)(format_of<F>::BLOCK == 0 ? a.scales.groups : a.scales.stored);
+            p.group = group < (uint32_t)a.scales.groups;
+            p.scale = format_of<F>::BLOCK == 0
+                          ? scales + (uint64_t)group * (uint32_t)a.scales.group
+                          : scales + (uint64_t)(group >> 2) * (uint32_t)a.scales.group + (group & 3);
+        }
+        return p;
+    };
+    uint32_t needed = low_word(x) + low_word(codes) + (OP != CUDA_QUANTIZE ? low_word(other) : 0) +
+                      (NORM ? low_word(weights) : 0) + (GRAIN == AR_GROUP ? low_word(scales) : 0);
+    lean_place place[V];
+#pragma unroll
+    for (int v = 0; v < V && EARLY_PLACES; v++) {
+        place[v] = place_of(first + v * threads);
+        needed += place[v].has + place[v].within + place[v].first + low_word(place[v].scale);
+    }
     if (NORM && warp == 0) {
 #pragma unroll
         for (int v = 0; v < V; v++)
@@ -204,27 +245,21 @@ __global__ void __launch_bounds__(V == 4 ? LEAN_FOUR_THREADS : 1024, V == 4 ? 2 
     }
     if (GRAIN == AR_TOKEN && warp == 0 && lane >= warps)
         maxima[lane] = 0;
-    needed_now(low_word(x) + low_word(codes) + (OP != CUDA_QUANTIZE ? low_word(other) : 0) +
-                   (NORM ? low_word(weights) : 0) + (GRAIN == AR_GROUP ? low_word(scales) : 0),
-               segments);
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    if (a.trigger == CUDA_TRIGGER_EARLY)
-        asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
+    needed_now(needed, segments);
+    begin_kernel(a);
     raw8<DT> in[V], up[V], weight[V];
     bool has[V];
 #pragma unroll
     for (int v = 0; v < V; v++) {
-        const int32_t step = v * threads;
-        has[v] = first + step < vectors;
+        const lean_place p = EARLY_PLACES ? place[v] : place_of(first + v * threads);
+        has[v] = p.has;
         in[v] = up[v] = weight[v] = zero_raw<DT>();
-        if (has[v])
-            in[v] = load_raw<DT>(x + 16 * step);
-        if (has[v] && two)
-            up[v] = load_raw<DT>(other + 16 * step);
-        if (has[v] && NORM && V < 4)
-            weight[v] = load_raw_cached<DT>(weights + 16 * step);
+        if (p.has)
+            in[v] = load_raw<DT>(p.x);
+        if (p.two)
+            up[v] = load_raw<DT>(p.other);
+        if (p.has && NORM && V < 4)
+            weight[v] = load_raw_cached<DT>(p.weight);
     }
     float given = 0.0f;
     if (GRAIN == AR_TENSOR || F == CUDA_NVFP4)
@@ -238,14 +273,19 @@ __global__ void __launch_bounds__(V == 4 ? LEAN_FOUR_THREADS : 1024, V == 4 ? 2 
         q.bound = vf_is_nan(q.bound) ? vi_float(0x7f800000) : q.bound;
     }
     const int round = ROUND != LEAN_ROUND ? ROUND : a.norm.round;
-    float y[V][8];
+    float y[V][8], factor[V];
+    bool rare = false;
+    if (F == CUDA_NVFP4)
+        q.gs = ar_second_level(given);
     if (NORM) {
 #pragma unroll
         for (int v = 0; v < V; v++)
             widen<DT>(in[v], y[v]);
         if (two) {
-            const bool out = a.residual_out.data != NULL;
-            char *sums = a.residual_out.data + row * a.residual_out.stride + (int64_t)first * 16;
+            if (!EARLY_SUMS) {
+                sums = sums_of_row();
+                out = a.residual_out.data != NULL;
+            }
 #pragma unroll
             for (int v = 0; v < V; v++) {
                 float add[8];
@@ -282,7 +322,7 @@ __global__ void __launch_bounds__(V == 4 ? LEAN_FOUR_THREADS : 1024, V == 4 ? 2 
                 segments[v * warps + warp] = s[v];
         }
         __syncthreads();
-        const float rinv = lean_rinv(a, add_segments(segments, V * warps));
+        const float rinv = norm_rinv(a, add_segments(segments, V * warps));
         if (V == 4) { /* fewer registers; other blocks run meanwhile */
 #pragma unroll
             for (int v = 0; v < V; v++)
@@ -322,21 +362,23 @@ __global__ void __launch_bounds__(V == 4 ? LEAN_FOUR_THREADS : 1024, V == 4 ? 2 
     } else {
 #pragma unroll
         for (int v = 0; v < V; v++) {
-            if (OP == CUDA_ACT_MUL)
-                lean_act<DT, ACT, ROUND>(in[v], up[v], round, y[v]);
-            else
+            if (OP == CUDA_ACT_MUL) {
+                lean_gates<DT, ACT, GRAIN == AR_GROUP>(in[v], y[v]);
+                lean_times_up<DT>(up[v], round, y[v]);
+            } else {
                 widen<DT>(in[v], y[v]);
+            }
         }
     }
-    const float limit = q.saturate ? (F == CUDA_E5M2 ? AR_E5M2_MAX : AR_E4M3_MAX) : vi_float(0x7fffffff);
-    float factor[V], amax[V];
-    uint32_t stored[V];
-    uint2 c[V];
+    const float limit = q.saturate ? AR_E4M3_MAX : vi_float(0x7fffffff);
+    float amax[V];
+    uint32_t stored[V] = {};
     scaling by[V];
-    if (F == CUDA_NVFP4)
-        q.gs = ar_second_level(given);
     if constexpr (GRAIN == AR_TENSOR) {
-        factor[0] = ar_finite(a.reciprocal ? vf_rcp(given) : given);
+        factor[0] = given;
+        if (a.reciprocal)
+            factor[0] = cuda_moderate(given) ? cuda_rcp_normal(given) : cuda_div_any(1.0f, given);
+        factor[0] = ar_finite(factor[0]);
     } else if constexpr (GRAIN == AR_TOKEN) {
         amax[0] = lean_amax<false>(y[0]);
 #pragma unroll
@@ -350,74 +392,78 @@ __global__ void __launch_bounds__(V == 4 ? LEAN_FOUR_THREADS : 1024, V == 4 ? 2 
         amax[0] = vi_float(__reduce_max_sync(~0u, maxima[lane]));
         format_of<F>::scale(q, amax[0], false, &factor[0], &stored[0]);
         by[0] = scaling_of<F>(q, factor[0], amax[0], true);
+        rare = by[0].divide;
         if (threadIdx.x == 0)
-            *(uint32_t *)scales_of_row(a, row) = stored[0];
+            *(uint32_t *)scales = stored[0];
     } else {
 #pragma unroll
-        for (int v = 0; v < V; v++) {
-            amax[v] = lean_amax<(BITS == 4)>(y[v]);
-            if (BITS == 8)
-                amax[v] = vf_max_num(amax[v], 0.0f); /* of NaN alone */
-        }
-        join_groups<V, SHARED_BY, (BITS == 4)>(amax);
+        for (int v = 0; v < V; v++)
+            amax[v] = lean_amax<true>(y[v]);
+        join_groups<V, SHARED_BY, true>(amax);
 #pragma unroll
         for (int v = 0; v < V; v++) {
             format_of<F>::scale(q, amax[v], false, &factor[v], &stored[v]);
             by[v] = scaling_of<F>(q, factor[v], amax[v], true);
             if (BITS == 4)
-                by[v].divide = !(vf_mul(amax[v], factor[v]) < 7.0f); /* or a product may be a NaN */
+                rare = rare || !(vf_mul(amax[v], factor[v]) < 7.0f); /* a product may be a NaN */
+            else
+                rare = rare || by[v].divide || vf_is_nan(amax[v]);
         }
     }
+    auto store = [&](const lean_place &p, int32_t step, uint2 c, uint32_t scale) {
+        if (!p.has)
+            c = make_uint2(0, 0);
+        if (p.within && BITS == 8)
+            *(uint2 *)(codes + step * BITS) = c;
+        else if (p.within)
+            *(uint32_t *)(codes + step * BITS) = c.x;
+        if (p.first && format_of<F>::BLOCK == 0)
+            *(uint32_t *)p.scale = scale;
+        else if (p.first)
+            *p.scale = p.group ? (char)scale : (char)0;
+    };
 #pragma unroll
     for (int v = 0; v < V; v++) {
         const int g = GRAIN == AR_GROUP ? v : 0;
+        uint2 c;
         if (BITS == 4) {
-            c[v] = code8_below_7(y[v], factor[g]);
+            c = code8_below_7(y[v], factor[g]);
         } else {
             float t[8];
 #pragma unroll
+            for (int i = 0; i < 8; i++) {
+                t[i] = DIVIDES ? vf_fma(y[v][i], by[g].by, vf_mul(y[v][i], by[g].low)) : vf_mul(y[v][i], factor[g]);
+                if (GRAIN != AR_GROUP) /* there a NaN is rare */
+                    t[i] = lean_nan_policy<F>(t[i], limit);
+            }
+            c = lean_code8<F>(q, t);
+        }
+        store(EARLY_PLACES ? place[v] : place_of(first + v * threads), v * threads, c, stored[g]);
+        if (ACT == CUDA_QUICK && GRAIN == AR_GROUP)
+            rare = rare || !quick_gates(in[v].w[0]);
+    }
+    if (GRAIN == AR_TENSOR)
+        return;
+    if (GRAIN == AR_GROUP)
+        rare = __any_sync(~0u, rare);
+    if (__builtin_expect(!rare, 1))
+        return;
+#pragma unroll 1
+    for (int v = 0; v < V; v++) { /* once more, and stored over the others */
+        if (ACT == CUDA_QUICK && GRAIN == AR_GROUP) {
+            rare_gates<DT>(in[0], y[0]);
+            lean_times_up<DT>(up[0], round, y[0]);
+        }
+        if constexpr (GRAIN == AR_GROUP)
+            rare_scale<F, SHARED_BY>(q, y[0], &factor[0], &stored[0]);
+        store(place_of(first + v * threads), v * threads, rare_code8<F>(q, y[0], factor[0], limit), stored[0]);
+#pragma unroll
+        for (int k = 1; k < V; k++) { /* the next becomes the first */
+            in[k - 1] = in[k];
+            up[k - 1] = up[k];
+#pragma unroll
             for (int i = 0; i < 8; i++)
-                t[i] = format_of<F>::DIVIDES && GRAIN != AR_TENSOR
-                           ? vf_fma(y[v][i], by[g].by, vf_mul(y[v][i], by[g].low))
-                           : vf_mul(y[v][i], factor[g]);
-            c[v] = lean_code8<F>(q, t, limit);
-        }
-    }
-    if (GRAIN != AR_TENSOR && (BITS == 4 || format_of<F>::DIVIDES)) { /* asked late: nothing waits for it */
-#pragma unroll
-        for (int v = 0; v < V; v++) {
-            const int g = GRAIN == AR_GROUP ? v : 0;
-            if (__builtin_expect(__any_sync(~0u, by[g].divide), 0)) {
-                if (BITS == 4) {
-                    const bool nan = vf_is_nan(amax[g]);
-                    amax[g] = lean_amax<false>(y[v]);
-                    join_groups<1, SHARED_BY, false>(&amax[g]);
-                    format_of<F>::scale(q, vf_max_num(amax[g], 0.0f), nan, &factor[g], &stored[g]);
-                }
-                c[v] = rare_code8<F>(q, y[v], factor[g], limit);
-            }
-        }
-    }
-#pragma unroll
-    for (int v = 0; v < V; v++) {
-        const int32_t vec = first + v * threads;
-        if (!has[v])
-            c[v] = make_uint2(0, 0);
-        if (vec < padded) {
-            if (BITS == 8)
-                *(uint2 *)(codes + v * threads * BITS) = c[v];
-            else
-                *(uint32_t *)(codes + v * threads * BITS) = c[v].x;
-        }
-        if (GRAIN == AR_GROUP && (lane & (SHARED_BY - 1)) == 0) {
-            const uint32_t group = (uint32_t)vec / SHARED_BY;
-            if (format_of<F>::BLOCK == 0) {
-                if (group < (uint32_t)a.scales.groups)
-                    *(uint32_t *)(scales + (uint64_t)group * (uint32_t)a.scales.group) = stored[v];
-            } else if (group < (uint32_t)a.scales.stored) {
-                scales[(uint64_t)(group >> 2) * (uint32_t)a.scales.group + (group & 3)] =
-                    group < (uint32_t)a.scales.groups ? (char)stored[v] : (char)0;
-            }
+                y[k - 1][i] = y[k][i];
         }
     }
 }

@@ -331,21 +331,25 @@ DEV void multiply8(float v[8], float factor)
         v[i] = vf_mul(v[i], factor);
 }
 
+/* The first of eight is taken, another becomes the last. */
+DEV void rotate8(float v[8], float last)
+{
+#pragma unroll
+    for (int k = 0; k < 7; k++)
+        v[k] = v[k + 1];
+    v[7] = last;
+}
+
 /* v / s for codes of fp8; amax bounds |v|. */
 DEV void divide8(float v[8], float s, float amax)
 {
     if (!(amax <= FLT_MAX && amax <= vf_mul(s, 0x1p100f) && s >= 0x1p-60f)) { /* rare, one at a time */
 #pragma unroll 1
-        for (int i = 0; i < 8; i++) {
-            const float q = vf_div(v[0], s);
-#pragma unroll
-            for (int k = 0; k < 7; k++)
-                v[k] = v[k + 1];
-            v[7] = q;
-        }
+        for (int i = 0; i < 8; i++)
+            rotate8(v, cuda_div_any(v[0], s));
         return;
     }
-    const float r = vf_rcp(s);
+    const float r = cuda_rcp_normal(s); /* that of a finite amax, far below 2^125 */
 #pragma unroll
     for (int i = 0; i < 8; i++)
         v[i] = cuda_div_by(v[i], s, r);
@@ -483,43 +487,44 @@ DEV char *scale_at(const cuda_args &a, char *of_row, int64_t group)
     return of_row + (group >> a.scales.shift) * a.scales.group + (group & ((1 << a.scales.shift) - 1));
 }
 
-/* A scale at any alignment: where speed is no matter. */
-static __device__ __noinline__ void store_scale(const cuda_args &a, int64_t row, int64_t group, uint32_t stored)
+/* The scale of `group`, or of the row, at any alignment: where speed is no matter. */
+static __device__ __noinline__ void store_scale(const cuda_args &a, char *of_row, int64_t group, uint32_t stored)
 {
-    char *p = scale_at(a, scales_of_row(a, row), group);
+    char *p = scale_at(a, of_row, group);
 #pragma unroll 1
     for (int i = 0; i < a.scales.bytes; i++)
         p[i] = (char)(stored >> (8 * i));
 }
 
 /* Of a row, the padding groups. */
-DEV void zero_padding_groups(const cuda_args &a, int64_t row)
+DEV void zero_padding_groups(const cuda_args &a, char *of_row)
 {
 #pragma unroll 1
     for (int64_t g = a.scales.groups; g < a.scales.stored; g++)
-        store_scale(a, row, g, 0);
+        store_scale(a, of_row, g, 0);
 }
 
 /* The rows of padding, by the blocks behind the main ones, which have a multiple of 128 threads together. The rows are
- * fewer than 128 and taken in the order in which tiles of 128 have them: neighbouring threads write neighbouring words.
- */
+ * fewer than 128 and taken in the order in which tiles of 128 have them: neighbouring threads write neighbouring words,
+ * or bytes where words may not be stored. */
 static __device__ __noinline__ void zero_padding_rows(const cuda_args &a)
 {
     const uint32_t threads = blockDim.x * blockDim.y, all = (gridDim.x - a.main_blocks) * threads;
     const uint32_t i = (blockIdx.x - a.main_blocks) * threads + threadIdx.y * blockDim.x + threadIdx.x;
-    const int64_t row = (a.rows & ~(int64_t)127) + (i >> 2 & 31) + (i & 3) * 32;
-    if (row < a.rows || row >= a.scales.pad_end)
+    const uint32_t first = (uint32_t)a.rows & 127, row = (i >> 2 & 31) + (i & 3) * 32; /* within 128 */
+    if (row < first || row >= first + (uint32_t)(a.scales.pad_end - a.rows))
         return;
-    if (a.scales.words) {
-        char *to = scales_of_row(a, row);
+    char *of_row = a.scales.data + (a.rows >> 7) * a.scales.row[0] + (i & 3) * a.scales.row[1] +
+                   (i >> 5 & 3) * a.scales.row[2] + (i >> 2 & 7) * a.scales.row[3];
+    const bool words = a.scales.words != 0;
+    const int shift = words ? a.scales.shift : 0;
 #pragma unroll 1
-        for (int64_t g = i >> 7; g < a.scales.stored >> a.scales.shift; g += all >> 7)
-            *(uint32_t *)(to + g * a.scales.group) = 0;
-        return;
+    for (int64_t g = (int64_t)(i >> 7) << shift; g < a.scales.stored; g += (int64_t)(all >> 7) << shift) {
+        if (words)
+            *(uint32_t *)scale_at(a, of_row, g) = 0;
+        else
+            store_scale(a, of_row, g, 0);
     }
-#pragma unroll 1
-    for (int64_t g = i >> 7; g < a.scales.stored; g += all >> 7)
-        store_scale(a, row, g, 0);
 }
 
 /* ---- Scales of groups ---- */
@@ -560,7 +565,7 @@ DEV void store_group_scale(const cuda_args &a, int64_t row, char *scales, int32_
         if (a.quant.packed) {
             *scale_at(a, scales, group) = (char)stored;
             if (group == a.scales.groups - 1)
-                zero_padding_groups(a, row);
+                zero_padding_groups(a, scales);
         } else {
             *(uint32_t *)(scales + group * a.scales.group) = stored;
         }
@@ -576,9 +581,9 @@ DEV void store_group_scale(const cuda_args &a, int64_t row, char *scales, int32_
     }
     if (!valid || !mine)
         return;
-    store_scale(a, row, group, stored);
+    store_scale(a, scales, group, stored);
     if (group == a.scales.groups - 1)
-        zero_padding_groups(a, row);
+        zero_padding_groups(a, scales);
 }
 
 /* 4-bit codes of v * factor. */
@@ -646,6 +651,12 @@ DEV void emit_pair(const cuda_args &a, const ar_quant &q, int64_t row, char *sca
 
 /* ---- Values of a call ---- */
 
+/* Whether an amax launch may come before: one scale of a tensor, or the second level of nvfp4. G: scales of groups. */
+template <int F, int G> constexpr __device__ bool may_be_dynamic()
+{
+    return !G || F == CUDA_NVFP4;
+}
+
 /* The largest of the amax launch's values, by all threads of the block. */
 static __device__ __noinline__ float reduce_slots(const cuda_args &a)
 {
@@ -681,14 +692,14 @@ template <int F> static __device__ __noinline__ float prepare_dynamic(const cuda
         uint32_t stored;
         format_of<F>::scale(q, amax, false, &factor, &stored);
         if (first)
-            store_scale(a, 0, 0, stored);
+            store_scale(a, a.scales.data, 0, stored);
     }
     return factor;
 }
 
 /* The quantizer's values that lie in device memory, and the factor of grain
- * tensor. Writes the computed ones once. */
-template <int F> DEV float prepare(const cuda_args &a, ar_quant &q)
+ * tensor. Writes the computed ones once. DYNAMIC: there may have been an amax launch. */
+template <int F, bool DYNAMIC> DEV float prepare(const cuda_args &a, ar_quant &q)
 {
     if (F >= CUDA_NONE || (format_of<F>::BLOCK != 0 && F != CUDA_NVFP4))
         return 0.0f;
@@ -696,7 +707,7 @@ template <int F> DEV float prepare(const cuda_args &a, ar_quant &q)
         q.bound = *a.scale_ub;
         q.bound = vf_is_nan(q.bound) ? vi_float(0x7f800000) : q.bound;
     }
-    if (a.slots != 0) {
+    if (DYNAMIC && a.slots != 0) {
         ar_quant changed = q; /* so that q itself can stay in registers */
         const float factor = prepare_dynamic<F>(a, changed);
         q.gs = changed.gs;

@@ -9,7 +9,23 @@ extern "C" {
 #include <cuda_runtime_api.h>
 
 /* What is compared; a count of differing inputs each. */
-enum { GATES, E4M3, E5M2, BF16, F16, F16_VALUE, RCP, DIVISION, PRODUCT, E2M1, QUICK_SILU, RSQRT, TESTS };
+enum {
+    GATES,
+    E4M3,
+    E5M2,
+    BF16,
+    F16,
+    F16_VALUE,
+    RCP,
+    DIVISION,
+    PRODUCT,
+    E2M1,
+    QUICK_SILU,
+    QUOTIENT,
+    RECIPROCAL,
+    ROOT,
+    TESTS
+};
 
 static const char *const test_names[TESTS] = {
     "activations of 16-bit gates",
@@ -23,13 +39,21 @@ static const char *const test_names[TESTS] = {
     "products for quotients",
     "e2m1 codes",
     "silu by approximations",
-    "1 / sqrt",
+    "quotients",
+    "reciprocals",
+    "square roots",
 };
 
 DEV void differ(unsigned long long *counts, int test, bool different)
 {
     if (different)
         atomicAdd(&counts[test], 1ull);
+}
+
+/* Two results, NaN as NaN. */
+DEV bool unlike(float a, float b)
+{
+    return vf_bits(a) != vf_bits(b) && !(vf_is_nan(a) && vf_is_nan(b));
 }
 
 static __global__ void test_gates(int quick, unsigned long long *counts)
@@ -42,8 +66,29 @@ static __global__ void test_gates(int quick, unsigned long long *counts)
                                {ar_gelu_tanh(g, 0), ar_gelu_tanh(g, 1)},
                                {ar_gelu_erf(g, 0), ar_gelu_erf(g, 1)}};
     for (int k = 0; k < 3; k++)
-        differ(counts, GATES,
-               vf_bits(pairs[k][0]) != vf_bits(pairs[k][1]) && !(vf_is_nan(pairs[k][0]) && vf_is_nan(pairs[k][1])));
+        differ(counts, GATES, unlike(pairs[k][0], pairs[k][1]));
+}
+
+/* What the compiler makes of a division, a reciprocal and a square root. */
+DEV float div_rn(float a, float b)
+{
+    float r;
+    asm("div.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+}
+
+DEV float rcp_rn(float a)
+{
+    float r;
+    asm("rcp.rn.f32 %0, %1;" : "=f"(r) : "f"(a));
+    return r;
+}
+
+DEV float sqrt_rn(float a)
+{
+    float r;
+    asm("sqrt.rn.f32 %0, %1;" : "=f"(r) : "f"(a));
+    return r;
 }
 
 /* A code by the integer form that is not used here. */
@@ -65,8 +110,10 @@ static __global__ void test_floats(uint32_t base, int rcp, unsigned long long *c
     differ(counts, BF16, ar_bf16_code(x) != bf16);
     if (rcp)
         differ(counts, RCP, vf_bits(vf_rcp_unit(x)) != ar_rcp_bits(u));
-    if (x >= 0x1p-60f && x <= 0x1p100f)
-        differ(counts, RSQRT, vf_bits(cuda_rsqrt(x)) != vf_bits(vf_rcp(vf_sqrt(x))));
+    differ(counts, RECIPROCAL, unlike(vf_rcp(x), rcp_rn(x)) || unlike(cuda_div_any(1.0f, x), rcp_rn(x)));
+    if (vf_abs(x) >= 0x1p-125f && vf_abs(x) <= 0x1p125f)
+        differ(counts, RECIPROCAL, vf_bits(cuda_rcp_normal(x)) != vf_bits(rcp_rn(x)));
+    differ(counts, ROOT, unlike(vf_sqrt(x), sqrt_rn(x)));
     if (u < 65536) { /* a half: its value times 2^24 is an integer below 2^41 */
         const uint32_t a = u & 0x7fff, e = a >> 10;
         uint32_t v = e == 0    ? vf_bits(vf_mul(__uint2float_rn(a), 0x1p-24f))
@@ -99,7 +146,16 @@ static __global__ void test_division(uint32_t seed, unsigned long long *counts)
     if (i & 1)
         y = vi_float(vf_bits(y) & 0xffff0000u);
     if (vf_abs(y) <= FLT_MAX)
-        differ(counts, DIVISION, vf_bits(cuda_div_by(y, s, vf_rcp(s))) != vf_bits(vf_div(y, s)));
+        differ(counts, DIVISION, vf_bits(cuda_div_by(y, s, rcp_rn(s))) != vf_bits(div_rn(y, s)));
+    /* any two floats; one of few bits, so that some quotients are exact or lie between two floats; products of their
+     * quotient and divisor, which are close to such */
+    float any = vi_float(a), by = vi_float(b);
+    if (i & 1)
+        by = vi_float(b & 0xfff80000u);
+    if (i & 2)
+        any = vf_mul(vi_float(a & 0xffffff00u), by);
+    differ(counts, QUOTIENT, unlike(vf_div(any, by), div_rn(any, by)));
+    differ(counts, QUOTIENT, unlike(cuda_div_any(any, by), div_rn(any, by)));
 }
 
 /* fp8 codes of y / s from products: every significand of a scale with every one of a 16-bit y, quotients from the least
@@ -117,7 +173,7 @@ template <int DT> static __global__ void test_products(unsigned long long *count
             continue;
         for (uint32_t m = 0; m < 0x800000; m += step) {
             const float y = vi_float((uint32_t)(127 + e) << 23 | m);
-            const float p = vf_fma(y, by.by, vf_mul(y, by.low)), d = vf_div(y, s);
+            const float p = vf_fma(y, by.by, vf_mul(y, by.low)), d = div_rn(y, s);
             differ(counts, PRODUCT, ar_float_code(p, 8, 3, -6, 448.0f) != ar_float_code(d, 8, 3, -6, 448.0f));
             differ(counts, PRODUCT, ar_float_code(p, 8, 2, -14, 57344.0f) != ar_float_code(d, 8, 2, -14, 57344.0f));
         }

@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(1024, 1) flat_stream_kernel(const __grid_const
     const bool half = half_y<OP, DT>(a);
     ar_quant q = a.quant;
     q.grain = G ? AR_GROUP : AR_TENSOR;
-    const float factor = prepare<F>(a, q);
+    const float factor = prepare<F, may_be_dynamic<F, G>()>(a, q);
     const int turned = first_of_pair();
 #pragma unroll 1
     while (row < a.rows) {
@@ -389,7 +389,7 @@ __global__ void __launch_bounds__(1024, 1) row_stream_kernel(const __grid_consta
     const bool half = half_y<OP, DT>(a);
     ar_quant q = a.quant;
     q.grain = GRAIN;
-    float factor = prepare<F>(a, q);
+    float factor = prepare < F, GRAIN != AR_TOKEN && may_be_dynamic<F, GRAIN == AR_GROUP>() > (a, q);
     __shared__ __align__(16) warp_values row_sums[MANY ? STREAM_ROWS : 1], row_maxima[MANY ? STREAM_ROWS : 1];
     warp_values &sums = row_sums[line], &maxima = row_maxima[line];
     if (threadIdx.x < 64) {
@@ -479,7 +479,7 @@ __global__ void __launch_bounds__(1024, 1) row_stream_kernel(const __grid_consta
                 uint32_t stored;
                 format_of<F>::scale(q, amax, false, &factor, &stored);
                 if (threadIdx.x == 0)
-                    store_scale(a, row, 0, stored);
+                    store_scale(a, scales_of_row(a, row), 0, stored);
                 const scaling by = scaling_of<F>(q, factor, amax, half);
 #pragma unroll
                 for (int v = 0; v < 2; v++) {
