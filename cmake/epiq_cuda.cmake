@@ -30,24 +30,31 @@ foreach(arch ${EPIQ_CUDA_ARCHS})
 endforeach()
 string(REPLACE ";" " " EPIQ_CUDA_IMAGES "${EPIQ_CUDA_ARCHS}")
 if(EPIQ_CUDA_PTX)
-    list(APPEND EPIQ_CUDA_FLAGS "SHELL:-gencode arch=compute_90,code=compute_90")
+    set(EPIQ_CUDA_PTX_FLAGS -gencode=arch=compute_90,code=compute_90)
     string(APPEND EPIQ_CUDA_IMAGES " +ptx90")
 endif()
 message(STATUS "epiq: GPU images for ${EPIQ_CUDA_IMAGES}")
 
 add_library(epiq_cuda_objects OBJECT
     src/cuda/act_mul.cu
+    src/cuda/act_mul_fast.cu
     src/cuda/backend_cuda.cu
     src/cuda/dequantize.cu
     src/cuda/quantize.cu
+    src/cuda/quantize_fast.cu
     src/cuda/rms_norm.cu
+    src/cuda/rms_norm_fast.cu
     src/cuda/self_test.cu)
+foreach(name act_mul backend_cuda dequantize quantize rms_norm self_test) # no PTX of the kernels in X_fast.cu
+    set_source_files_properties(src/cuda/${name}.cu PROPERTIES COMPILE_OPTIONS "${EPIQ_CUDA_PTX_FLAGS}")
+endforeach()
 target_include_directories(epiq_cuda_objects PRIVATE include src ${CUDAToolkit_INCLUDE_DIRS})
 set_target_properties(epiq_cuda_objects PROPERTIES
     POSITION_INDEPENDENT_CODE ON CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON)
 target_compile_options(epiq_cuda_objects PRIVATE
     ${EPIQ_CUDA_FLAGS}
     -O3
+    --threads=2              # architectures side by side: one file takes longer than the others
     --compress-mode=size     # of the images: a tenth, for a few milliseconds at the first call
     "SHELL:-Xcompiler -fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-Wall,-Wextra")
 

@@ -61,6 +61,7 @@ function(epiq_link_flags target)
         -Wl,-Bsymbolic-functions        # calls inside the library cannot be redirected from outside
         -Wl,-z,relro -Wl,-z,now         # tables of function pointers are read-only once loaded
         -Wl,--as-needed                 # depend on what is used
+        $<$<CONFIG:Release>:-Wl,--strip-all> # half a megabyte of local names; other build types keep them
         ${EPIQ_SANITIZE_FLAGS})
     if(NOT EPIQ_SANITIZE)               # (the sanitizers' own symbols come from the executable)
         # libm is not on the link line: with this, a call into it does not even link.

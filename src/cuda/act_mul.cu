@@ -1,4 +1,4 @@
-/* act_mul.cu: the kernels of epiq_act_mul.
+/* act_mul.cu: the kernels of epiq_act_mul that every GPU has.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernel_list.cuh"
 

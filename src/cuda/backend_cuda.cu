@@ -43,6 +43,7 @@ static void *stream_get_ctx_found, *ctx_push_found, *ctx_pop_found;
 /* What a launch has to know of a device. */
 typedef struct device_facts {
     int capability; /* major * 10 + minor */
+    int fast;       /* it has an image of the kernels in X_fast.cu, which our PTX has not */
     int multiprocessors;
     int shared; /* bytes of shared memory that a block may ask for */
 } device_facts;
@@ -51,7 +52,7 @@ typedef struct device_facts {
 static device_facts facts(void)
 {
     static device_facts known[64];
-    device_facts f = {0, 0, 0};
+    device_facts f = {};
     int device = 0, major = 0, minor = 0;
     if (cudaGetDevice(&device) != cudaSuccess)
         return f;
@@ -64,9 +65,15 @@ static device_facts facts(void)
         cudaDeviceGetAttribute(&f.shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess)
         return f;
     f.capability = major * 10 + minor;
+    cudaFuncAttributes attributes;
+    const cuda_kernel one = {CUDA_LEAN_KERNEL, AR_BF16, CUDA_E4M3, AR_TENSOR, CUDA_ANY_ACT, AR_ROUND_NONE, 1};
+    f.fast = cudaFuncGetAttributes(&attributes, epiqi_cuda_quantize_fast_kernel(&one)) == cudaSuccess;
+    if (!f.fast)
+        (void)cudaGetLastError();
     if (k != NULL) {
         __atomic_store_n(&k->multiprocessors, f.multiprocessors, __ATOMIC_RELAXED);
         __atomic_store_n(&k->shared, f.shared, __ATOMIC_RELAXED);
+        __atomic_store_n(&k->fast, f.fast, __ATOMIC_RELAXED);
         __atomic_store_n(&k->capability, f.capability, __ATOMIC_RELEASE);
     }
     return f;
@@ -359,6 +366,10 @@ static int gated_halves(const epiqi_plan *p)
 
 static const void *find_kernel(const epiqi_plan *p, const cuda_kernel *k)
 {
+    if (k->kind == CUDA_LEAN_KERNEL || k->kind == CUDA_STREAM_KERNEL)
+        return p->op == EPIQI_ACT_MUL    ? epiqi_cuda_act_mul_fast_kernel(k)
+               : p->op == EPIQI_RMS_NORM ? epiqi_cuda_rms_norm_fast_kernel(k)
+                                         : epiqi_cuda_quantize_fast_kernel(k);
     return p->op == EPIQI_ACT_MUL    ? epiqi_cuda_act_mul_kernel(k)
            : p->op == EPIQI_RMS_NORM ? epiqi_cuda_rms_norm_kernel(k)
                                      : epiqi_cuda_quantize_kernel(k);
@@ -487,7 +498,8 @@ static int is_lean(const epiqi_plan *p, int format, int64_t vectors, const cuda_
 static void shape_lean(const epiqi_plan *p, int format, int64_t vectors, const cuda_args *a, launch *l)
 {
     const int by_row = p->op == EPIQI_RMS_NORM || p->grain == EPIQ_GRAIN_TOKEN;
-    if (preference() == STREAM_ALWAYS || preference() == GENERAL_ALWAYS || !is_lean(p, format, vectors, a))
+    if (preference() == STREAM_ALWAYS || preference() == GENERAL_ALWAYS || !is_lean(p, format, vectors, a) ||
+        !facts().fast)
         return;
     const int64_t all = p->rows * vectors, per_thread = lean_vectors(p, a, vectors, all, by_row);
     const int64_t most = per_thread == 4                  ? LEAN_FOUR_THREADS
@@ -541,7 +553,7 @@ static void shape_stream(const epiqi_plan *p, int format, int64_t vectors, cuda_
     if (preference() != STREAM_ALWAYS && (preference() != BY_MEASUREMENT || slower))
         return;
     const device_facts f = facts();
-    if (f.capability < 90 || p->dtype == EPIQ_DTYPE_F32 || format == CUDA_AMAX ||
+    if (f.capability < 90 || f.capability >= 110 || !f.fast || p->dtype == EPIQ_DTYPE_F32 || format == CUDA_AMAX ||
         (p->op == EPIQI_ACT_MUL && !table && !plain_silu(p)) || (norm && p->weight_dtype != p->dtype) ||
         (by_row && vectors > 2048))
         return;

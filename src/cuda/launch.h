@@ -6,7 +6,7 @@
 enum { CUDA_FLAT_KERNEL, CUDA_LEAN_KERNEL, CUDA_ROW_KERNEL, CUDA_WIDE_ROW_KERNEL, CUDA_STREAM_KERNEL, CUDA_ANY_KERNEL };
 enum { CUDA_ANY_ACT, CUDA_SILU, CUDA_TABLE, CUDA_QUICK };
 enum { TABLE_ENTRIES = 2 * 32 * 128, TABLE_BYTES = 4 * TABLE_ENTRIES }; /* of activations */
-enum { LEAN_GROUP = 128 };        /* columns of a group of e4m3 in lean_kernel */
+enum { LEAN_GROUP = 128 };                                              /* columns of a group of e4m3 in lean_kernel */
 enum { LEAN_FOUR_THREADS = 448 }; /* of a block of lean_kernel with four vectors a thread, at most */
 enum { STREAM_HEAD = 256 };       /* bytes for barriers, before the table and the ring of a stream kernel */
 enum { STREAM_ROWS = 4 };         /* of a block of row_stream_kernel at once, at most */
@@ -27,6 +27,9 @@ typedef struct cuda_kernel {
 const void *epiqi_cuda_act_mul_kernel(const cuda_kernel *k);
 const void *epiqi_cuda_rms_norm_kernel(const cuda_kernel *k);
 const void *epiqi_cuda_quantize_kernel(const cuda_kernel *k);
+const void *epiqi_cuda_act_mul_fast_kernel(const cuda_kernel *k); /* CUDA_LEAN_KERNEL, CUDA_STREAM_KERNEL */
+const void *epiqi_cuda_rms_norm_fast_kernel(const cuda_kernel *k);
+const void *epiqi_cuda_quantize_fast_kernel(const cuda_kernel *k);
 const void *epiqi_cuda_dequantize_kernel(int dtype);
 
 /* AR_X_DIVIDES, AR_X_DIVIDES_STATIC of a format. */

@@ -1,4 +1,4 @@
-/* quantize.cu: the kernels of epiq_quantize.
+/* quantize.cu: the kernels of epiq_quantize that every GPU has.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernel_list.cuh"
 

@@ -1,4 +1,4 @@
-/* rms_norm.cu: the kernels of epiq_rms_norm.
+/* rms_norm.cu: the kernels of epiq_rms_norm that every GPU has.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernel_list.cuh"
 
