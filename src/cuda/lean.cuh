@@ -188,8 +188,7 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
         BY_ROW = NORM || GRAIN == AR_TOKEN,
         BITS = format_of<F>::BITS,
         DIVIDES = format_of<F>::DIVIDES && GRAIN != AR_TENSOR,
-        EARLY_PLACES = GRAIN == AR_GROUP && V < 4, /* by measurement, as is the next */
-        EARLY_SUMS = NORM && (V == 4 || (V == 2 && (GRAIN == AR_TOKEN || format_of<F>::BLOCK != 0))),
+        EARLY_PLACES = GRAIN == AR_GROUP && V < 4,                                    /* by measurement */
         SHARED_BY = (format_of<F>::BLOCK != 0 ? format_of<F>::BLOCK : LEAN_GROUP) / 8 /* threads of a group */
     };
     __shared__ __align__(16) float segments[32 * V];
@@ -211,9 +210,8 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
     const char *weights = a.weight + (int64_t)first * 16;
     char *codes = a.codes.data + row * a.codes.stride + (int64_t)first * BITS;
     char *scales = GRAIN != AR_TENSOR ? scales_of_row(a, row) : NULL;
-    auto sums_of_row = [&]() { return a.residual_out.data + row * a.residual_out.stride + (int64_t)first * 16; };
-    char *sums = EARLY_SUMS ? sums_of_row() : NULL;
-    bool out = EARLY_SUMS && two && a.residual_out.data != NULL;
+    char *sums = a.residual_out.data + row * a.residual_out.stride + (int64_t)first * 16;
+    const bool out = NORM && two && a.residual_out.data != NULL;
     auto place_of = [&](int32_t vec) {
         const uint32_t group = (uint32_t)vec / SHARED_BY;
         const int32_t step = 16 * (vec - first);
@@ -282,10 +280,6 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
         for (int v = 0; v < V; v++)
             widen<DT>(in[v], y[v]);
         if (two) {
-            if (!EARLY_SUMS) {
-                sums = sums_of_row();
-                out = a.residual_out.data != NULL;
-            }
 #pragma unroll
             for (int v = 0; v < V; v++) {
                 float add[8];
