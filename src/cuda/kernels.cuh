@@ -549,12 +549,8 @@ template <int DT> DEV void norm_y(const cuda_args &a, int32_t vec, bool has, flo
 template <int DT, int F, int G> __global__ void __launch_bounds__(512) norm_kernel(const __grid_constant__ cuda_args a)
 {
     __shared__ float segments[ROW_SEGMENTS];
-    begin_kernel(a);
-    if (G && blockIdx.x >= a.main_blocks) {
-        zero_padding_rows(a);
-        end_kernel(a);
+    if (begin_or_pad<G>(a))
         return;
-    }
     const bool half = half_y<CUDA_RMS_NORM, DT>(a);
     const int32_t warps = blockDim.x >> 5, warp = threadIdx.x >> 5;
     float *mine = segments + threadIdx.y * 2 * warps, largest = 0.0f;
@@ -627,12 +623,8 @@ __global__ void __launch_bounds__(512) wide_norm_kernel(const __grid_constant__ 
 {
     extern __shared__ uint4 kept[];
     __shared__ float segments[ROW_SEGMENTS];
-    begin_kernel(a);
-    if (G && blockIdx.x >= a.main_blocks) {
-        zero_padding_rows(a);
-        end_kernel(a);
+    if (begin_or_pad<G>(a))
         return;
-    }
     const bool half = half_y<CUDA_RMS_NORM, DT>(a);
     const int32_t threads = (int32_t)blockDim.x, first = (int32_t)threadIdx.x;
     const int32_t end = (max(a.vectors, a.padded_vectors) + threads - 1) / threads * threads; /* warps stay whole */

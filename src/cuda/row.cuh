@@ -527,6 +527,18 @@ static __device__ __noinline__ void zero_padding_rows(const cuda_args &a)
     }
 }
 
+/* Waits for the launches before. True in the blocks behind the main ones: they have zeroed padding rows, and are done.
+ * G: scales of groups. */
+template <int G> DEV bool begin_or_pad(const cuda_args &a)
+{
+    begin_kernel(a);
+    if (!G || blockIdx.x < a.main_blocks)
+        return false;
+    zero_padding_rows(a);
+    end_kernel(a);
+    return true;
+}
+
 /* ---- Scales of groups ---- */
 
 /* The amax of a group, NaN skipped, and whether there was one. */

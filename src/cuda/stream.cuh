@@ -332,12 +332,8 @@ __global__ void __launch_bounds__(1024, 1) row_stream_kernel(const __grid_consta
     const int64_t row_step = (int64_t)a.main_blocks * lines;
     if (lines > 1)
         __syncthreads(); /* thread 0 has made all barriers */
-    begin_kernel(a);
-    if (GRAIN == AR_GROUP && blockIdx.x >= a.main_blocks) {
-        zero_padding_rows(a);
-        end_kernel(a);
+    if (begin_or_pad<GRAIN == AR_GROUP>(a))
         return;
-    }
     const int32_t vectors = a.vectors, padded = a.padded_vectors;
     const int turned = first_of_pair();
     const int32_t pair = 2 * (int32_t)threadIdx.x, vec[2] = {pair + turned, pair + (turned ^ 1)};
