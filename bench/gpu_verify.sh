@@ -37,6 +37,12 @@ step check 200 "$folder/epiq" check --backend cuda --deep
 for kernels in lean1 lean2 lean4 stream general; do # those that calls as small as these would not take
     EPIQ_CUDA_KERNELS=$kernels step "check_$kernels" 100 "$folder/epiq" check --backend cuda --deep
 done
+# As on a GPU that comes later: without machine code for this one, from the PTX.
+step ptx_configure 100 cmake -S . -B "$folder/ptx" -DCMAKE_BUILD_TYPE=Release -DEPIQ_CUDA=ON -DEPIQ_CUDA_ARCHS=80
+step ptx_build 300 cmake --build "$folder/ptx" --parallel --target epiq_command
+for loading in LAZY EAGER; do
+    CUDA_MODULE_LOADING=$loading step "ptx_check_$loading" 100 "$folder/ptx/epiq" check --backend cuda
+done
 step gpu_nvfp4 30 "$folder/gpu_nvfp4"
 LINES_OF_LOG=12 step gpu_races 100 "$folder/gpu_races"
 for kernels in lean4 stream general; do
