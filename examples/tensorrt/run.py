@@ -29,7 +29,7 @@ class Driver:
     """The little of the CUDA driver that is needed, without a further package."""
 
     def __init__(self):
-        self.library = ctypes.CDLL("libcuda.so.1")
+        self.functions = ctypes.CDLL("libcuda.so.1")
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self.call("cuInit", 0)
         self.call("cuDeviceGet", ctypes.byref(device), 0)
@@ -37,7 +37,7 @@ class Driver:
         self.call("cuCtxSetCurrent", context)
 
     def call(self, name, *values):
-        status = getattr(self.library, name)(*values)
+        status = getattr(self.functions, name)(*values)
         if status:
             sys.exit(f"{name}: error {status}")
 

@@ -25,6 +25,7 @@ from typing import Any, Optional, Union
 from . import _calls, _library
 from ._calls import UNKNOWN, Quantized, set_threads
 from ._library import BackendError, Error, words
+from ._library import library_path as _found
 
 __all__ = ["BackendError", "Error", "Quantized", "Sizes", "UNKNOWN", "act_mul", "backend_usable", "cmake_dir",
            "dequantize", "include_dir", "info", "library_path", "quantize", "rms_norm", "scale_offset", "set_threads",
@@ -211,7 +212,7 @@ def info() -> dict:
 
 def library_path() -> Path:
     """The shared library in use, for dlopen, ctypes or tvm_ffi.load_module."""
-    return _library.library_path()
+    return _found()
 
 
 def include_dir() -> Path:

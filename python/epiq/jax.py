@@ -19,6 +19,7 @@ import numpy as np
 from . import _calls, _library
 from . import backend_usable as _usable
 from ._calls import Quantized
+from ._library import library_path
 
 __all__ = ["act_mul", "dequantize", "quantize", "rms_norm"]
 
@@ -36,7 +37,7 @@ _INTEGERS = {"group": 1, "ue8m0": 2, "padded_cols": 3}  # n of n * 10^12 + value
 def _module():
     import tvm_ffi
 
-    return tvm_ffi.load_module(str(_library.library_path()))
+    return tvm_ffi.load_module(str(library_path()))
 
 
 @functools.lru_cache(maxsize=None)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Optional
 
 import torch
+from torch import library as torch_ops
 
 from . import _calls, _library
 from ._arrays import _TORCH_TYPES
@@ -145,7 +146,7 @@ def _outputs(op: str, options: tuple, x, tensors: dict, wanted: dict) -> dict:
 
 # ---- Operators ---------------------------------------------------------
 
-_library_of_ops = torch.library.Library("epiq", "DEF")
+_ops = torch_ops.Library("epiq", "DEF")
 _RESULTS = {"act_mul": ("codes_out", "scale_out", "inv_scale_out", "y_out"),
             "rms_norm": ("codes_out", "scale_out", "inv_scale_out", "y_out", "residual_out"),
             "quantize": ("codes_out", "scale_out", "inv_scale_out")}
@@ -233,7 +234,7 @@ def _dequantize_fake(codes, scale=None, *, dtype, cols=-1, **given):
 
 def _register() -> None:
     for schema in _SCHEMAS:
-        _library_of_ops.define(schema)
+        _ops.define(schema)
     norm = ("x", "weight", "eps")
     implementations = {
         "act_mul_out": _mutating("act_mul", ("x", "up")), "act_mul": _functional("act_mul", ("x", "up")),
@@ -244,8 +245,8 @@ def _register() -> None:
     }
     for name, (run, fake) in implementations.items():
         for key in ("CPU", "CUDA"):
-            _library_of_ops.impl(name, run, key)
-        torch.library.register_fake(f"epiq::{name}", fake, lib=_library_of_ops)
+            _ops.impl(name, run, key)
+        torch_ops.register_fake(f"epiq::{name}", fake, lib=_ops)
 
 
 _register()
