@@ -553,9 +553,9 @@ static void shape_stream(const epiqi_plan *p, int format, int64_t vectors, cuda_
     if (preference() != STREAM_ALWAYS && (preference() != BY_MEASUREMENT || slower))
         return;
     const device_facts f = facts();
-    if (f.capability < 90 || f.capability >= 110 || !f.fast || p->dtype == EPIQ_DTYPE_F32 || format == CUDA_AMAX ||
-        (p->op == EPIQI_ACT_MUL && !table && !plain_silu(p)) || (norm && p->weight_dtype != p->dtype) ||
-        (by_row && vectors > 2048))
+    if (f.capability < STREAM_FROM || f.capability >= STREAM_BELOW || !f.fast || p->dtype == EPIQ_DTYPE_F32 ||
+        format == CUDA_AMAX || (p->op == EPIQI_ACT_MUL && !table && !plain_silu(p)) ||
+        (norm && p->weight_dtype != p->dtype) || (by_row && vectors > 2048))
         return;
     const int64_t head = STREAM_HEAD + (table ? TABLE_BYTES : 0);
     int64_t threads, rows = 1, each = 1, shared; /* rows of a block, blocks of a multiprocessor */

@@ -474,8 +474,8 @@ DEV float max_row(float m)
     return vi_float(bits);
 }
 
-/* 1 / sqrt(sum / cols + eps): where nothing is out of the ordinary without the questions that division, square root and
- * reciprocal ask. */
+/* ar_norm_rinv, where nothing is out of the ordinary without the questions that division, square root and reciprocal
+ * ask, and elsewhere without calls. */
 DEV float norm_rinv(const cuda_args &a, float sum)
 {
     const float v = vf_add(cuda_div_steps(sum, a.float_cols, a.rcp_cols), a.norm.eps);

@@ -8,8 +8,13 @@ enum { CUDA_ANY_ACT, CUDA_SILU, CUDA_TABLE, CUDA_QUICK };
 enum { TABLE_ENTRIES = 2 * 32 * 128, TABLE_BYTES = 4 * TABLE_ENTRIES }; /* of activations */
 enum { LEAN_GROUP = 128 };                                              /* columns of a group of e4m3 in lean_kernel */
 enum { LEAN_FOUR_THREADS = 448 }; /* of a block of lean_kernel with four vectors a thread, at most */
-enum { STREAM_HEAD = 256 };       /* bytes for barriers, before the table and the ring of a stream kernel */
-enum { STREAM_ROWS = 4 };         /* of a block of row_stream_kernel at once, at most */
+/* Compute capability of the GPUs that have stream kernels: where they were measured, and 10.x. 11.x and 12.x have less
+ * memory bandwidth for what they compute, and nothing was measured there. */
+#define STREAM_FROM 90
+#define STREAM_BELOW 110
+
+enum { STREAM_HEAD = 256 }; /* bytes for barriers, before the table and the ring of a stream kernel */
+enum { STREAM_ROWS = 4 };   /* of a block of row_stream_kernel at once, at most */
 
 /* A kernel by what it is for. */
 typedef struct cuda_kernel {

@@ -139,11 +139,12 @@ template <int DT> DEV void rare_gates(const raw8<DT> &gates, float y[8])
 /* silu. LATE: the caller asks whether the gates are right for CUDA_QUICK. */
 template <int DT, int ACT, bool LATE> DEV void lean_gates(const raw8<DT> &gates, float y[8])
 {
-    const ar_act_mul plain = {AR_SILU, AR_ROUND_NONE, 1, 1.0f, 0.0f, 0.0f, 0.0f};
     widen<DT>(gates, y);
+    if (ACT != CUDA_QUICK)
+        plain_gate8<AR_SILU>(y, y);
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-        y[i] = ACT == CUDA_QUICK ? cuda_quick_silu(y[i]) : ar_gate(&plain, 0, y[i]);
+    for (int i = 0; i < 8 && ACT == CUDA_QUICK; i++)
+        y[i] = cuda_quick_silu(y[i]);
     if (ACT == CUDA_QUICK && !LATE && __builtin_expect(!quick_gates(gates.w[0]), 0))
         rare_gates<DT>(gates, y);
 }

@@ -12,8 +12,7 @@ DEV uint32_t shared_address(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* Where they were measured, and GPUs like that: the memory of 11.x and 12.x is slower than what others compute. */
-#define STREAM_HERE (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100)
+#define STREAM_HERE (__CUDA_ARCH__ >= 10 * STREAM_FROM && __CUDA_ARCH__ < 10 * STREAM_BELOW)
 
 #if STREAM_HERE
 DEV void init_barrier(uint32_t barrier)
