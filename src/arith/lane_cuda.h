@@ -333,7 +333,8 @@ AR_FN vf vf_sqrt(vf v)
     const vf up = v > 0x1p100f ? 0x1p-96f : 0x1p96f, down = v > 0x1p100f ? 0x1p48f : 0x1p-48f;
     if (v >= 0x1p-60f && v <= 0x1p100f)
         return cuda_sqrt_normal(v);
-    return v == 0.0f || vf_bits(v) == 0x7f800000u ? v : vf_mul(cuda_sqrt_normal(vf_mul(v, up)), down);
+    const vf scaled = vf_mul(v, up); /* of a subnormal, no subnormal: a comparison may flush one */
+    return scaled == 0.0f || vf_bits(v) == 0x7f800000u ? v : vf_mul(cuda_sqrt_normal(scaled), down);
 }
 
 /* Any seed within 4 ulp of 1 / b gives the correctly rounded quotient for every
