@@ -538,9 +538,9 @@ template <int DT> DEV void norm_y(const cuda_args &a, int32_t vec, bool has, flo
         return;
     }
     if (DT == AR_F32 || !a.weight_f32)
-        widen<DT>(load_raw_cached<DT>(a.weight + (int64_t)vec * 8 * dtype_of<DT>::BYTES), weight);
+        widen<DT>(load_raw<DT>(a.weight + (int64_t)vec * 8 * dtype_of<DT>::BYTES), weight);
     else
-        widen<AR_F32>(load_raw_cached<AR_F32>(a.weight + (int64_t)vec * 32), weight);
+        widen<AR_F32>(load_raw<AR_F32>(a.weight + (int64_t)vec * 32), weight);
     norm8<DT>(a.norm, y, rinv, weight);
 }
 

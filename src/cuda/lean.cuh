@@ -258,7 +258,7 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
         if (p.two)
             up[v] = load_raw<DT>(p.other);
         if (p.has && NORM && V < 4)
-            weight[v] = load_raw_cached<DT>(p.weight);
+            weight[v] = load_raw<DT>(p.weight);
     }
     float given = 0.0f;
     if (GRAIN == AR_TENSOR || F == CUDA_NVFP4)
@@ -322,7 +322,7 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
 #pragma unroll
             for (int v = 0; v < V; v++)
                 if (has[v])
-                    weight[v] = load_raw_cached<DT>(weights + 16 * v * threads);
+                    weight[v] = load_raw<DT>(weights + 16 * v * threads);
         }
 #pragma unroll
         for (int v = 0; v < V; v++) {

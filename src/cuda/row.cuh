@@ -52,15 +52,6 @@ template <int DT> struct dtype_of {
 template <int DT> DEV raw8<DT> load_raw(const char *p)
 {
     raw8<DT> r;
-    r.w[0] = __ldcs((const uint4 *)p);
-    if (DT == AR_F32)
-        r.w[DT == AR_F32] = __ldcs((const uint4 *)p + 1);
-    return r;
-}
-
-template <int DT> DEV raw8<DT> load_raw_cached(const char *p) /* what other rows read too */
-{
-    raw8<DT> r;
     r.w[0] = *(const uint4 *)p;
     if (DT == AR_F32)
         r.w[DT == AR_F32] = *((const uint4 *)p + 1);

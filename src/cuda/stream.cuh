@@ -382,7 +382,7 @@ __global__ void __launch_bounds__(1024, 1) row_stream_kernel(const __grid_consta
     if (OP == CUDA_RMS_NORM) {
 #pragma unroll
         for (int v = 0; v < 2; v++)
-            weights[v] = has[v] ? load_raw_cached<DT>(a.weight + (int64_t)vec[v] * 16) : zero_raw<DT>();
+            weights[v] = has[v] ? load_raw<DT>(a.weight + (int64_t)vec[v] * 16) : zero_raw<DT>();
     }
     const bool half = half_y<OP, DT>(a);
     ar_quant q = a.quant;
