@@ -138,10 +138,15 @@ DEV void gates_by_table(const ar_act_mul &p, const float *table, const uint4 &w,
     }
 }
 
+DEV bool no_up_changes(const ar_act_mul &p)
+{
+    return p.limit == 0.0f && p.limit_after == 0.0f && p.up_offset == 0.0f;
+}
+
 /* act(gate) * up from act(gate), not rounded yet. */
 DEV void times_up(const ar_act_mul &p, const float up[8], float y[8])
 {
-    if (p.limit == 0.0f && p.limit_after == 0.0f && p.up_offset == 0.0f) {
+    if (no_up_changes(p)) {
 #pragma unroll
         for (int i = 0; i < 8; i++)
             y[i] = vf_mul(y[i], up[i]);
@@ -175,10 +180,15 @@ DEV bool quick_gates(const uint4 &w)
  * by a table; CUDA_ANY_ACT for every other. */
 template <int DT, int ACT>
 DEV void act_mul8(const ar_act_mul &p, bool quick, const float *table, const raw8<DT> &gates, const float gate[8],
-                  const float up[8], values<DT> &y)
+                  const raw8<DT> &ups, const float up[8], values<DT> &y)
 {
     if (ACT == CUDA_TABLE) {
         gates_by_table(p, table, gates.w[0], y.v);
+        if (p.round == AR_ROUND_TWICE && no_up_changes(p)) {
+            y.words = mul8<DT>(narrow<DT>(y.v), ups);
+            widen<DT>(y.words, y.v);
+            return;
+        }
         times_up(p, up, y.v);
     } else if (ACT == CUDA_SILU) {
         if (DT == AR_BF16 && quick && quick_gates(gates.w[0])) {
@@ -188,8 +198,11 @@ DEV void act_mul8(const ar_act_mul &p, bool quick, const float *table, const raw
         } else {
             plain_gate8<AR_SILU>(gate, y.v);
         }
-        if (p.round == AR_ROUND_TWICE)
-            round8<DT>(y.v);
+        if (p.round == AR_ROUND_TWICE) {
+            y.words = mul8<DT>(narrow<DT>(y.v), ups);
+            widen<DT>(y.words, y.v);
+            return;
+        }
 #pragma unroll
         for (int i = 0; i < 8; i++)
             y.v[i] = vf_mul(y.v[i], up[i]);
@@ -240,7 +253,7 @@ DEV void make_y(const cuda_args &a, const float *table, const inputs<OP, DT> &in
             up[i] = u[i];
         }
     }
-    act_mul8<DT, ACT>(a.act_mul, a.quick_silu, table, in.x, gate, up, y);
+    act_mul8<DT, ACT>(a.act_mul, a.quick_silu, table, in.x, gate, in.up, up, y);
 }
 
 /* y = 0. */
@@ -504,6 +517,26 @@ template <int DT> DEV void norm8(const ar_norm &p, values<DT> &y, float rinv, co
         y.words = round8<DT>(y.v);
 }
 
+/* What the norm sees of x, or of x + residual if there is one; answers RN_T of the sum. */
+template <int DT>
+DEV raw8<DT> norm_sum8(const ar_norm &p, bool residual, const raw8<DT> &x, const raw8<DT> &r, float h[8])
+{
+    if (DT != AR_F32 && residual && p.sum_round) {
+        const raw8<DT> sum = add8<DT>(x, r);
+        widen<DT>(sum, h);
+        return sum;
+    }
+    widen<DT>(x, h);
+    if (!residual)
+        return x;
+    float add[8];
+    widen<DT>(r, add);
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        h[i] = vf_add(h[i], add[i]);
+    return narrow<DT>(h);
+}
+
 /* h of a vector of a row, and x + residual stored; zeros where it has no columns. */
 template <int DT> DEV void norm_h(const cuda_args &a, int64_t row, int32_t vec, bool has, bool store, values<DT> &h)
 {
@@ -514,19 +547,10 @@ template <int DT> DEV void norm_h(const cuda_args &a, int64_t row, int32_t vec, 
         if (a.second.data != NULL)
             r = load_raw<DT>(a.second.data + row * a.second.stride + col);
     }
-    widen<DT>(x, h.v);
-    if (a.second.data == NULL)
-        return;
-    float add[8];
-    widen<DT>(r, add);
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        h.v[i] = vf_add(h.v[i], add[i]);
-    const raw8<DT> sum = narrow<DT>(h.v);
-    if (store && has && a.residual_out.data != NULL)
+    const bool two = a.second.data != NULL;
+    const raw8<DT> sum = norm_sum8<DT>(a.norm, two, x, r, h.v);
+    if (two && store && has && a.residual_out.data != NULL)
         store_raw<DT>(a.residual_out.data + row * a.residual_out.stride + col, sum);
-    if (a.norm.sum_round && DT != AR_F32)
-        widen<DT>(sum, h.v);
 }
 
 /* y from h; zeros where there are no columns, of which a rinv of NaN would make NaN. */

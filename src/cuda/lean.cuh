@@ -153,8 +153,10 @@ template <int DT, int ACT, bool LATE> DEV void lean_gates(const raw8<DT> &gates,
 template <int DT> DEV void lean_times_up(const raw8<DT> &ups, int round, float y[8])
 {
     float up[8];
-    if (round == AR_ROUND_TWICE)
-        round_columns<DT, 8>(y);
+    if (round == AR_ROUND_TWICE) {
+        widen<DT>(mul8<DT>(narrow<DT>(y), ups), y);
+        return;
+    }
     widen<DT>(ups, up);
 #pragma unroll
     for (int i = 0; i < 8; i++)
@@ -234,7 +236,8 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
 #pragma unroll
     for (int v = 0; v < V && EARLY_PLACES; v++) {
         place[v] = place_of(first + v * threads);
-        needed += place[v].has + place[v].within + place[v].first + low_word(place[v].scale);
+        needed += place[v].has + place[v].within + place[v].first +
+                  low_word(place[v].scale);
     }
     if (NORM && warp == 0) {
 #pragma unroll
@@ -277,25 +280,26 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
     if (F == CUDA_NVFP4)
         q.gs = ar_second_level(given);
     if (NORM) {
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            widen<DT>(in[v], y[v]);
-        if (two) {
+        if constexpr (V > 1) {
 #pragma unroll
             for (int v = 0; v < V; v++) {
+                const raw8<DT> sum = norm_sum8<DT>(a.norm, two, in[v], up[v], y[v]);
+                if (out && has[v])
+                    store_raw<DT>(sums + 16 * v * threads, sum);
+            }
+        } else { /* not by pairs: the compiler would leave the weights for after the barrier */
+            widen<DT>(in[0], y[0]);
+            if (two) {
                 float add[8];
-                widen<DT>(up[v], add);
+                widen<DT>(up[0], add);
 #pragma unroll
                 for (int i = 0; i < 8; i++)
-                    y[v][i] = vf_add(y[v][i], add[i]);
-                in[v] = narrow<DT>(y[v]);
-                if (out && has[v])
-                    store_raw<DT>(sums + 16 * v * threads, in[v]);
-            }
-            if (a.norm.sum_round) {
-#pragma unroll
-                for (int v = 0; v < V; v++)
-                    widen<DT>(in[v], y[v]);
+                    y[0][i] = vf_add(y[0][i], add[i]);
+                in[0] = narrow<DT>(y[0]);
+                if (out && has[0])
+                    store_raw<DT>(sums, in[0]);
+                if (a.norm.sum_round)
+                    widen<DT>(in[0], y[0]);
             }
         }
         float s[V], w[V][8];

@@ -148,6 +148,29 @@ template <int DT> DEV raw8<DT> round8(float v[8])
     return r;
 }
 
+/* RN_T(x + y), RN_T(x * y) of eight columns of a 16-bit dtype. */
+template <int DT> DEV raw8<DT> add8(const raw8<DT> &x, const raw8<DT> &y)
+{
+    const uint4 a = x.w[0], b = y.w[0];
+    raw8<DT> r;
+    r.w[0] = DT == AR_BF16 ? make_uint4(cuda_bf16x2_add(a.x, b.x), cuda_bf16x2_add(a.y, b.y), cuda_bf16x2_add(a.z, b.z),
+                                        cuda_bf16x2_add(a.w, b.w))
+                           : make_uint4(cuda_f16x2_add(a.x, b.x), cuda_f16x2_add(a.y, b.y), cuda_f16x2_add(a.z, b.z),
+                                        cuda_f16x2_add(a.w, b.w));
+    return r;
+}
+
+template <int DT> DEV raw8<DT> mul8(const raw8<DT> &x, const raw8<DT> &y)
+{
+    const uint4 a = x.w[0], b = y.w[0];
+    raw8<DT> r;
+    r.w[0] = DT == AR_BF16 ? make_uint4(cuda_bf16x2_mul(a.x, b.x), cuda_bf16x2_mul(a.y, b.y), cuda_bf16x2_mul(a.z, b.z),
+                                        cuda_bf16x2_mul(a.w, b.w))
+                           : make_uint4(cuda_f16x2_mul(a.x, b.x), cuda_f16x2_mul(a.y, b.y), cuda_f16x2_mul(a.z, b.z),
+                                        cuda_f16x2_mul(a.w, b.w));
+    return r;
+}
+
 /* Eight values y: as floats, and where they are 16-bit floats also as those (`words`). */
 template <int DT> struct values {
     float v[8];

@@ -24,6 +24,7 @@ enum {
     QUOTIENT,
     RECIPROCAL,
     ROOT,
+    PAIRS,
     TESTS
 };
 
@@ -42,6 +43,7 @@ static const char *const test_names[TESTS] = {
     "quotients",
     "reciprocals",
     "square roots",
+    "sums and products of 16-bit floats",
 };
 
 DEV void differ(unsigned long long *counts, int test, bool different)
@@ -182,6 +184,22 @@ template <int DT> static __global__ void test_products(unsigned long long *count
     differ(counts, PRODUCT, vf_bits(zero) != 0x80000000u);
 }
 
+/* Sums and products of every two 16-bit floats: the block's one with each other, both ways round. */
+template <int DT> static __global__ void test_pairs(unsigned long long *counts)
+{
+    const uint32_t x = blockIdx.x;
+    for (uint32_t y = threadIdx.x; y < 65536; y += blockDim.x) {
+        const uint32_t w = x | y << 16, turned = y | x << 16;
+        float v[2];
+        widen_pair<DT>(w, v);
+        const float sum = vf_add(v[0], v[1]), product = vf_mul(v[0], v[1]), sums[2] = {sum, sum};
+        const float products[2] = {product, product};
+        const uint32_t s = DT == AR_BF16 ? cuda_bf16x2_add(w, turned) : cuda_f16x2_add(w, turned);
+        const uint32_t p = DT == AR_BF16 ? cuda_bf16x2_mul(w, turned) : cuda_f16x2_mul(w, turned);
+        differ(counts, PAIRS, s != narrow_pair<DT>(sums) || p != narrow_pair<DT>(products));
+    }
+}
+
 /* Every number below 7. */
 static __global__ void test_e2m1(unsigned long long *counts)
 {
@@ -208,6 +226,8 @@ extern "C" epiq_status epiqi_cuda_self_test(int rcp_unit, epiqi_text *text)
             test_division<<<1u << 20, 256>>>(part, counts);
         test_products<AR_BF16><<<dim3(1u << 15, 4), 256>>>(counts);
         test_products<AR_F16><<<dim3(1u << 15, 4), 256>>>(counts);
+        test_pairs<AR_BF16><<<65536, 256>>>(counts);
+        test_pairs<AR_F16><<<65536, 256>>>(counts);
         test_e2m1<<<1u << 23, 256>>>(counts);
         error = cudaDeviceSynchronize();
     }

@@ -415,19 +415,9 @@ __global__ void __launch_bounds__(1024, 1) row_stream_kernel(const __grid_consta
         if (OP == CUDA_RMS_NORM) {
 #pragma unroll
             for (int v = 0; v < 2; v++) {
-                widen<DT>(in[v].x, y[v].v);
-                if (!two)
-                    continue;
-                float add[8];
-                widen<DT>(in[v].up, add);
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-                    y[v].v[i] = vf_add(y[v].v[i], add[i]);
-                raw8<DT> h = narrow<DT>(y[v].v);
-                if (a.residual_out.data != NULL)
-                    *(uint4 *)(from + vec[v] * 16) = h.w[0]; /* over x, from where a bulk copy takes it */
-                if (a.norm.sum_round)
-                    widen<DT>(h, y[v].v);
+                const raw8<DT> sum = norm_sum8<DT>(a.norm, two, in[v].x, in[v].up, y[v].v);
+                if (sum_out)
+                    *(uint4 *)(from + vec[v] * 16) = sum.w[0]; /* over x, from where a bulk copy takes it */
             }
             give_warp_value(sums, vf_bits(tree_lanes(vf_add(squares8(y[0].v), squares8(y[1].v)))), turn);
             if (two)

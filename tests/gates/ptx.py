@@ -35,9 +35,10 @@ TARGETS = {
     "120f": {"files": ["quantize", "quantize_fast"], "wait": True, "present": ["cvt.rn.satfinite.e2m1x2.f32"]},
 }
 FLOAT_ARITHMETIC = re.compile(r"^\s*(?:@!?%p\d+\s+)?((?:add|sub|mul|fma|mad|div|rcp|sqrt|rsqrt|ex2|lg2|sin|cos|tanh)"
-                              r"[.\w]*\.f(?:32|64|16x2|16)(?:\.\w+)*)\s", re.M)
+                              r"[.\w]*\.b?f(?:32|64|16x2|16)(?:\.\w+)*)\s", re.M)
 INSTRUCTION = re.compile(r"^\s+(?!ret;|\.)\S.*;", re.M)
-ALLOWED = {"add.rn.f32", "sub.rn.f32", "mul.rn.f32", "fma.rn.f32", "mul.rn.f64", "fma.rn.f64", "rcp.approx.ftz.f32",
+ALLOWED = {"add.rn.f32", "sub.rn.f32", "mul.rn.f32", "fma.rn.f32", "mul.rn.f64", "fma.rn.f64", "fma.rn.bf16x2",
+           "fma.rn.f16x2", "rcp.approx.ftz.f32",
            "rcp.approx.ftz.f64", "ex2.approx.ftz.f32", "rsqrt.approx.ftz.f32"}
 
 
