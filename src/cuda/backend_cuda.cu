@@ -420,28 +420,69 @@ static int64_t stream_of_tokens(int64_t vectors)
 /* Vectors a thread of lean_kernel where a block has a row. */
 static int64_t lean_of_row(const epiqi_plan *p, int64_t vectors, int64_t all)
 {
-    const int tensor = p->format->block == 0 && p->grain == EPIQ_GRAIN_TENSOR, four_bits = p->format->bits == 4;
+    const int tensor = p->format->block == 0 && p->grain == EPIQ_GRAIN_TENSOR, token = p->grain == EPIQ_GRAIN_TOKEN;
+    const int four_bits = p->format->bits == 4;
     if (vectors > 1024)
         return all >= 300000 ? 4 : 2;
     if (p->op != EPIQI_RMS_NORM) {
         if ((vectors >= 896 && all >= 800000) || (vectors == 1024 && all >= 390000))
             return 4;
-        return (vectors >= 512 || all >= 40000) && !(all >= 150000 && all < 210000) ? 2 : 1;
+        return (vectors >= 896 || all >= 50000) && !(all >= 150000 && all < 195000) ? 2 : 1;
     }
-    if (vectors == 1024 && all >= 300000 && !(tensor && all >= 2000000))
+    if (vectors == 1024 && all >= 300000)
+        return all < 800000 || !(tensor || (token && all < 2000000)) ? 4 : 2;
+    if (!tensor && vectors >= 640 && all >= 2000000)
         return 4;
-    if (!tensor && vectors >= 640 && all >= (four_bits ? 600000 : 2000000))
+    if (four_bits && all >= 5000000)
         return 4;
-    const int one_scale = tensor || p->grain == EPIQ_GRAIN_TOKEN;
-    return all >= 200000 || (one_scale && vectors == 1024 && all <= 40000) ? 2 : 1;
+    if (token && vectors == 512 && all >= 150000 && all < 210000)
+        return 4;
+    if (all >= (token ? 50000 : vectors > 256 && vectors < 512 ? 100000 : 200000))
+        return 2;
+    return (tensor || token) && vectors == 1024 && all <= 40000 ? 2 : 1;
 }
 
-/* The same where blocks have pieces of rows, of 128 threads if each has two vectors. */
+/* Blocks of lean_kernel that share a row, and their threads, `most` at most. */
+static int64_t lean_pieces(int64_t vectors, int64_t per_thread, int64_t most, int by_row, int64_t *threads)
+{
+    const int64_t need = ceil_div(vectors, per_thread), fewest = ceil_div(need, most);
+    int64_t pieces = fewest;
+    *threads = epiqi_round_up(ceil_div(need, fewest), 32);
+    for (int64_t n = fewest + 1; !by_row && n < 2 * fewest && n < fewest + 16; n++) { /* with fewer idle threads */
+        const int64_t t = epiqi_round_up(ceil_div(need, n), 32);
+        if (t >= 96 && n * t < pieces * *threads) { /* smaller blocks come too slowly */
+            pieces = n;
+            *threads = t;
+        }
+    }
+    return pieces;
+}
+
+enum { LEAN_TWO_THREADS = 128 }; /* of a block with pieces of rows, two vectors a thread */
+
+/* Whether two vectors a thread leave at most a tenth of such threads idle. */
+static int two_fit(int64_t vectors)
+{
+    int64_t threads;
+    const int64_t pieces = lean_pieces(vectors, 2, LEAN_TWO_THREADS, 0, &threads);
+    return 20 * pieces * threads <= 11 * vectors;
+}
+
+/* Vectors a thread where blocks have pieces of rows. */
 static int64_t lean_of_pieces(const epiqi_plan *p, int64_t vectors, int64_t all)
 {
-    const int many = p->op == EPIQI_QUANTIZE ? all >= 400000 : p->format->bits == 4 && all >= 250000;
-    const int some = p->format->block == 0 && all < 135000 && all >= (p->grain == EPIQ_GRAIN_TENSOR ? 75000 : 110000);
-    return (vectors % 256 == 0 && many) || some ? 2 : 1;
+    const int tensor = p->format->block == 0 && p->grain == EPIQ_GRAIN_TENSOR,
+              groups = p->format->block == 0 && !tensor;
+    if (p->op == EPIQI_QUANTIZE)
+        return (vectors % 256 == 0 && all >= 400000) || (tensor && all >= 75000 && all < 135000) ||
+                       (groups && all >= 110000 && all < 135000)
+                   ? 2
+                   : 1;
+    if (tensor)
+        return (all >= 75000 && all < 135000) || (all >= 480000 && all < 800000) ? 2 : 1;
+    if (groups)
+        return all >= 110000 && all < 135000 ? 2 : 1;
+    return two_fit(vectors) && all >= (p->format->bits == 4 ? 250000 : 500000) ? 2 : 1;
 }
 
 /* Vectors a thread of lean_kernel: four only where a block has a row and the rounding of y is compiled in. */
@@ -459,17 +500,16 @@ static int64_t lean_vectors(const epiqi_plan *p, const cuda_args *a, int64_t vec
 }
 
 /* Whether the kernels of stream.cuh are faster than lean_kernel. */
-static int stream_is_faster(const epiqi_plan *p, const cuda_args *a, int64_t all)
+static int stream_is_faster(const epiqi_plan *p, const cuda_args *a, int64_t vectors, int64_t all)
 {
     const int tensor = p->format->block == 0 && p->grain == EPIQ_GRAIN_TENSOR, token = p->grain == EPIQ_GRAIN_TOKEN;
     switch (p->op) {
     case EPIQI_ACT_MUL:
         if (!a->quick_silu)
             return all >= 2000000; /* by a table of activations */
-        return !token && all >= (tensor                  ? 5000000
-                                 : p->format->bits == 4  ? 7000000
-                                 : p->format->block == 0 ? 3500000
-                                                         : 1400000);
+        if (tensor || token)
+            return 0;
+        return p->format->block == 0 ? all >= 8000000 : p->format->bits == 4 && all >= 7000000 && !two_fit(vectors);
     case EPIQI_QUANTIZE:
         return all >= (tensor ? 10000000 : token ? 7000000 : 1500000);
     default:
@@ -502,20 +542,14 @@ static void shape_lean(const epiqi_plan *p, int format, int64_t vectors, const c
         !facts().fast)
         return;
     const int64_t all = p->rows * vectors, per_thread = lean_vectors(p, a, vectors, all, by_row);
-    const int64_t most = per_thread == 4                  ? LEAN_FOUR_THREADS
-                         : by_row                         ? (per_thread == 2 ? 2 * LEAN_FOUR_THREADS : 1024)
-                         : per_thread == 2 || all < 48000 ? 128
-                                                          : 256;
-    const int64_t need = ceil_div(vectors, per_thread), fewest = ceil_div(need, most);
-    int64_t pieces = fewest, threads = epiqi_round_up(ceil_div(need, fewest), 32);
-    for (int64_t n = fewest + 1; !by_row && n < 2 * fewest && n < fewest + 16; n++) { /* with fewer idle threads */
-        const int64_t t = epiqi_round_up(ceil_div(need, n), 32);
-        if (t >= 96 && n * t < pieces * threads) { /* smaller blocks come too slowly */
-            pieces = n;
-            threads = t;
-        }
-    }
-    if (pieces > (by_row ? 1 : 0xffff) || (preference() == BY_MEASUREMENT && stream_is_faster(p, a, all)))
+    const int64_t most = per_thread == 4   ? LEAN_FOUR_THREADS
+                         : by_row          ? (per_thread == 2 ? 2 * LEAN_FOUR_THREADS : 1024)
+                         : per_thread == 2 ? LEAN_TWO_THREADS
+                         : all < 48000     ? 128
+                                           : 256;
+    int64_t threads;
+    const int64_t pieces = lean_pieces(vectors, per_thread, most, by_row, &threads);
+    if (pieces > (by_row ? 1 : 0xffff) || (preference() == BY_MEASUREMENT && stream_is_faster(p, a, vectors, all)))
         return;
     cuda_kernel k = {CUDA_LEAN_KERNEL, dtype_index(p->dtype), format, 0, 0, 0, (int)per_thread};
     k.grain = p->group != 0 ? AR_GROUP : p->grain == EPIQ_GRAIN_TOKEN ? AR_TOKEN : AR_TENSOR;

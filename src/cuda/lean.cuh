@@ -237,7 +237,7 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
     for (int v = 0; v < V && EARLY_PLACES; v++) {
         place[v] = place_of(first + v * threads);
         needed += place[v].has + place[v].within + place[v].first +
-                  low_word(place[v].scale);
+                  (BITS == 8 && OP == CUDA_ACT_MUL ? place[v].group : 0) + low_word(place[v].scale);
     }
     if (NORM && warp == 0) {
 #pragma unroll
