@@ -397,8 +397,8 @@ AR_FN uint32_t cuda_f16x2(vf low, vf high)
     return r;
 }
 
-/* RN(x + y), RN(x * y) of two pairs in 16 bits; NaN becomes 0x7fff. A float has more than twice their digits and two, so
- * that its sums and products, rounded once more, are these. The self-test compares all. */
+/* RN(x + y), RN(x * y) of two pairs in 16 bits; NaN becomes 0x7fff. A float has twice their digits and two at least,
+ * so that its sums and products, rounded once more, are these. The self-test compares all. */
 AR_FN uint32_t cuda_bf16x2_add(uint32_t x, uint32_t y)
 {
     uint32_t r;

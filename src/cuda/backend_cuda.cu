@@ -425,7 +425,8 @@ static int64_t lean_of_row(const epiqi_plan *p, int64_t vectors, int64_t all)
     if (vectors > 1024)
         return all >= 300000 ? 4 : 2;
     if (p->op != EPIQI_RMS_NORM) {
-        if ((vectors >= 896 && all >= 800000) || (vectors == 1024 && all >= 390000))
+        if ((vectors >= 896 && all >= 800000) || (vectors == 1024 && all >= 390000) ||
+            (vectors == 512 && all >= 150000 && all < 250000))
             return 4;
         return (vectors >= 896 || all >= 50000) && !(all >= 150000 && all < 195000) ? 2 : 1;
     }
@@ -437,9 +438,10 @@ static int64_t lean_of_row(const epiqi_plan *p, int64_t vectors, int64_t all)
         return 4;
     if (token && vectors == 512 && all >= 150000 && all < 210000)
         return 4;
-    if (all >= (token ? 50000 : vectors > 256 && vectors < 512 ? 100000 : 200000))
+    if (all >= (token && vectors < 1024 ? 50000 : 200000) ||
+        (vectors > 256 && vectors < 512 && all >= 100000 && all < 150000))
         return 2;
-    return (tensor || token) && vectors == 1024 && all <= 40000 ? 2 : 1;
+    return token && vectors == 1024 && all <= 40000 ? 2 : 1;
 }
 
 /* Blocks of lean_kernel that share a row, and their threads, `most` at most. */
@@ -479,10 +481,8 @@ static int64_t lean_of_pieces(const epiqi_plan *p, int64_t vectors, int64_t all)
                    ? 2
                    : 1;
     if (tensor)
-        return (all >= 75000 && all < 135000) || (all >= 480000 && all < 800000) ? 2 : 1;
-    if (groups)
-        return all >= 110000 && all < 135000 ? 2 : 1;
-    return two_fit(vectors) && all >= (p->format->bits == 4 ? 250000 : 500000) ? 2 : 1;
+        return (two_fit(vectors) && all >= 75000 && all < 135000) || (all >= 480000 && all < 800000) ? 2 : 1;
+    return !groups && two_fit(vectors) && all >= (p->format->bits == 4 ? 250000 : 600000) ? 2 : 1;
 }
 
 /* Vectors a thread of lean_kernel: four only where a block has a row and the rounding of y is compiled in. */

@@ -191,7 +191,8 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
         BY_ROW = NORM || GRAIN == AR_TOKEN,
         BITS = format_of<F>::BITS,
         DIVIDES = format_of<F>::DIVIDES && GRAIN != AR_TENSOR,
-        EARLY_PLACES = GRAIN == AR_GROUP && V < 4,                                    /* by measurement */
+        EARLY_PLACES = GRAIN == AR_GROUP && V < 4, /* by measurement */
+        ALL_READ = V == 1, /* threads without a vector read the first, in place of making zeros after the wait */
         SHARED_BY = (format_of<F>::BLOCK != 0 ? format_of<F>::BLOCK : LEAN_GROUP) / 8 /* threads of a group */
     };
     __shared__ __align__(16) float segments[32 * V];
@@ -208,9 +209,10 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
     const int32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = threads >> 5;
     const cuda_rows second = a.second;
     const bool two = OP == CUDA_ACT_MUL || (NORM && a.second.data != NULL);
-    const char *x = a.x.data + row * a.x.stride + (int64_t)first * 16;
-    const char *other = second.data + row * second.stride + (int64_t)first * 16;
-    const char *weights = a.weight + (int64_t)first * 16;
+    const int32_t read = ALL_READ && first >= vectors ? 0 : first;
+    const char *x = a.x.data + row * a.x.stride + (int64_t)read * 16;
+    const char *other = second.data + row * second.stride + (int64_t)read * 16;
+    const char *weights = a.weight + (int64_t)read * 16;
     char *codes = a.codes.data + row * a.codes.stride + (int64_t)first * BITS;
     char *scales = GRAIN != AR_TENSOR ? scales_of_row(a, row) : NULL;
     char *sums = a.residual_out.data + row * a.residual_out.stride + (int64_t)first * 16;
@@ -255,12 +257,13 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
     for (int v = 0; v < V; v++) {
         const lean_place p = EARLY_PLACES ? place[v] : place_of(first + v * threads);
         has[v] = p.has;
-        in[v] = up[v] = weight[v] = zero_raw<DT>();
-        if (p.has)
+        if (!ALL_READ)
+            in[v] = up[v] = weight[v] = zero_raw<DT>();
+        if (ALL_READ || p.has)
             in[v] = load_raw<DT>(p.x);
-        if (p.two)
+        if (ALL_READ ? two : p.two)
             up[v] = load_raw<DT>(p.other);
-        if (p.has && NORM && V < 4)
+        if ((ALL_READ || p.has) && NORM && V < 4)
             weight[v] = load_raw<DT>(p.weight);
     }
     float given = 0.0f;
@@ -308,6 +311,8 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
             if (V == 1)
                 weights_of<DT>(weight[v], a.bias, w[v]);
             s[v] = squares8(y[v]);
+            if (ALL_READ)
+                s[v] = has[v] ? s[v] : 0.0f;
         }
 #pragma unroll
         for (int d = 1; d < 32; d *= 2) {
@@ -351,7 +356,7 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
             for (int v = 0; v < V; v++)
                 round_columns<DT, 8>(y[v]);
         }
-        if (GRAIN == AR_GROUP && padded != vectors) { /* a NaN of the row is none of padding */
+        if (GRAIN == AR_GROUP && !ALL_READ && padded != vectors) { /* a NaN of the row is none of padding */
 #pragma unroll
             for (int v = 0; v < V; v++)
 #pragma unroll
@@ -384,6 +389,8 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
         for (int v = 1; v < V; v++)
             amax[0] = vf_max_num(lean_amax<false>(y[v]), amax[0]);
         amax[0] = vf_max_num(amax[0], 0.0f);
+        if (ALL_READ)
+            amax[0] = has[0] ? amax[0] : 0.0f;
         const uint32_t m = __reduce_max_sync(~0u, vf_bits(amax[0])); /* bits of numbers >= 0 are in their order */
         if (lane == 0)
             maxima[warp] = m;
@@ -397,7 +404,7 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
     } else {
 #pragma unroll
         for (int v = 0; v < V; v++)
-            amax[v] = lean_amax<true>(y[v]);
+            amax[v] = !ALL_READ || has[v] ? lean_amax<true>(y[v]) : 0.0f;
         join_groups<V, SHARED_BY, true>(amax);
 #pragma unroll
         for (int v = 0; v < V; v++) {
@@ -453,6 +460,9 @@ __global__ void __maxnreg__((lean_registers<OP, F, GRAIN, ROUND, V>())) lean_ker
             rare_gates<DT>(in[0], y[0]);
             lean_times_up<DT>(up[0], round, y[0]);
         }
+#pragma unroll
+        for (int i = 0; i < 8 && ALL_READ && GRAIN == AR_GROUP; i++)
+            y[0][i] = has[0] ? y[0][i] : 0.0f;
         if constexpr (GRAIN == AR_GROUP)
             rare_scale<F, SHARED_BY>(q, y[0], &factor[0], &stored[0]);
         store(place_of(first + v * threads), v * threads, rare_code8<F>(q, y[0], factor[0], limit), stored[0]);
