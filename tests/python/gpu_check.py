@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpu_check.py: everything of the Python package that needs a GPU, in one command; CUDA bytes against CPU bytes.
 
-    EPIQ_LIBRARY=build/cuda/libepiq.so PYTHONPATH=python python3 tests/python/gpu_check.py
+    EPIQ_LIBRARY=build/cuda/libepiq.so PYTHONPATH=python python3 tests/python/gpu_check.py [WORD...]
+
+WORD: only the checks with one of them in their names.
 
 Operators on CUDA tensors, the seed function, strides and streams, padding kept, y over x, graph capture and replay with
 changed scales, opcheck, torch.compile(fullgraph=True), tvm-ffi on CUDA tensors, CuPy, JAX, the blocks of doc/python.md,
@@ -143,6 +145,9 @@ def here(name):
 
 def check(name):
     def run(function):
+        words = [word for word in sys.argv[1:] if not word.startswith("-")]
+        if words and not any(word in name for word in words):
+            return function
         begin = time.monotonic()
         try:
             said = function()
