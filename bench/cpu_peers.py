@@ -28,6 +28,10 @@ WORK = [  # name, options of epiq bench
 ]
 
 
+def wanted(a):
+    return [row for row in WORK if a.only in row[0]]
+
+
 def least_ns(call, sets, seconds):
     """The least time of one call, over sets of buffers in turn."""
     best, end = float("inf"), time.monotonic() + seconds
@@ -91,7 +95,7 @@ def torch_times(torch, a):
     torch.set_num_threads(a.threads)
     weight = torch.randn(a.cols).bfloat16()
     times = {}
-    for name, _ in WORK:
+    for name, _ in wanted(a):
         work, width = torch_work(torch, name), a.cols * (2 if name.startswith("swiglu") else 1)
         count = 1 + (a.cold << 20) // (a.rows * width * 3)
         first = torch.randn(a.rows, width).bfloat16(), torch.randn(a.rows, a.cols).bfloat16()
@@ -129,6 +133,8 @@ def ml_dtypes_times(numpy, ml_dtypes, a):
             "swiglu e4m3 direct": swiglu}
     times = {}
     for name, call in work.items():
+        if a.only not in name:
+            continue
         width = a.cols * (2 if name.startswith("swiglu") else 1)
         count = 1 + (a.cold << 20) // (a.rows * width * 3)
         first = random.standard_normal((a.rows, width), dtype=numpy.float32).astype(bf16)
@@ -145,6 +151,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--measured")
+    parser.add_argument("--only", default="", help="the rows with this in their names")
     a = parser.parse_args()
     peers, columns = {}, []
     try:
@@ -164,7 +171,7 @@ def main():
         print(f"ml_dtypes is left out: {reason}", file=sys.stderr)
     print(f"| us a call of [{a.rows}, {a.cols}], {a.threads} thread(s) | memcpy | epiq | " + " | ".join(columns) + " |")
     print("|---" * (len(columns) + 3) + "|")
-    for name, options in WORK:
+    for name, options in wanted(a):
         ns, copy = epiq(a.epiq, name, options, a)
         cells = [copy, ns]
         if "torch" in peers:

@@ -364,6 +364,14 @@ AR_FN vf vf_mul_exp2(vf a, vf n, vi biased)
     return _mm512_scalef_ps(a, n);
 }
 
+/* 16 bits each of a table, by index; what lies above them in a lane is not told. The table has two bytes more. Only
+ * where the CPU is quick at it: those with AVX512-FP16 are, older ones may have to take it slowly for safety's sake. */
+#define LANE_HAS_GATHER
+AR_FN vi vi_gather_u16(const uint16_t *table, vi index)
+{
+    return _mm512_i32gather_epi32(index, table, 2);
+}
+
 /* ---- Across lanes ---- */
 
 AR_FN vf vf_even(vf a, vf b)

@@ -40,6 +40,7 @@ static int look(void)
     features |= b & bit_AVX512DQ ? EPIQI_CPU_AVX512DQ : 0;
     features |= b & bit_AVX512BW ? EPIQI_CPU_AVX512BW : 0;
     features |= b & bit_AVX512VL ? EPIQI_CPU_AVX512VL : 0;
+    features |= d & 1u << 23 ? EPIQI_CPU_AVX512FP16 : 0; /* bit_AVX512FP16, which old compilers do not name */
     return features;
 }
 

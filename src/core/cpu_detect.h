@@ -12,6 +12,7 @@
     X(AVX512DQ, avx512dq)                                                                                              \
     X(AVX512BW, avx512bw)                                                                                              \
     X(AVX512VL, avx512vl)                                                                                              \
+    X(AVX512FP16, avx512fp16)                                                                                          \
     X(ASIMD, asimd)
 
 enum {

@@ -1,7 +1,10 @@
 /* rows_avx512.c: the stages on AVX-512: lanes of width 16.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/cpu_detect.h"
 #include "lists.h"
 #include "rows.h"
+
+#include <stdatomic.h>
 
 #if defined(__x86_64__)
 

@@ -113,6 +113,44 @@ static void test_16_bit_gates_equal_the_oracle(void **state)
             }
 }
 
+/* Activations rounded to T before up, which may come from a table: gates in the order of their bits, so that neighbours
+ * are of a kind, and in another, so that they are not; from halves and from pairs. */
+static void test_rounded_activations_equal_the_oracle(void **state)
+{
+    (void)state;
+    enum { ROWS = 8, COLS = GATES / ROWS };
+    static const epiq_order orders[] = {EPIQ_ORDER_GATE_UP, EPIQ_ORDER_INTERLEAVED};
+    static const uint16_t ups[] = {0x3fa3, 0x3d17}; /* neither 1 nor a power of 2 */
+    static uint16_t x[ROWS][2 * COLS], y[ROWS][COLS];
+    for (size_t d = 0; d < COUNT(dtypes); d++)
+        for (size_t k = 0; k < COUNT(acts); k++)
+            for (int way = 0; way < 4; way++) {
+                const int pairs = way & 1, mixed = way >> 1;
+                for (uint32_t i = 0; i < GATES; i++) {
+                    const uint32_t r = i / COLS, c = i % COLS;
+                    x[r][pairs ? 2 * c : c] = (uint16_t)(mixed ? i * 40503 : i);
+                    x[r][pairs ? 2 * c + 1 : c + COLS] = ups[d];
+                }
+                epiq_act_mul_args a = {.struct_size = sizeof a,
+                                       .act = acts[k],
+                                       .x = {.data = x, .rows = ROWS, .cols = 2 * COLS, .dtype = dtypes[d]},
+                                       .order = orders[pairs],
+                                       .act_round = EPIQ_ROUND_TWICE,
+                                       .y_out = y};
+                assert_int_equal(epiq_act_mul(&a, NULL, &exec), EPIQ_OK);
+                for (uint32_t i = 0; i < GATES; i++) {
+                    const uint16_t gate = (uint16_t)(mixed ? i * 40503 : i);
+                    float act = oracle_round(dtypes[d], oracle_act_16(acts[k], 0, dtypes[d], gate));
+                    float expected = oracle_round(dtypes[d], oracle_mul(act, oracle_load(dtypes[d], &ups[d])));
+                    float found = oracle_load(dtypes[d], &y[i / COLS][i % COLS]);
+                    if (bits_of(found) != bits_of(expected) && !(isnan(found) && isnan(expected)))
+                        fail_msg("%s of %s %04x, %s, %s: %a, expected %a", epiq_word(acts[k]), epiq_word(dtypes[d]),
+                                 gate, epiq_word(orders[pairs]), mixed ? "mixed" : "in order", (double)found,
+                                 (double)expected);
+                }
+            }
+}
+
 /* fp32 gates: their mantissas reach every step of the polynomial. */
 static void test_fp32_gates_equal_the_oracle(void **state)
 {
@@ -282,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_known_hashes),
         cmocka_unit_test(test_all_equal_the_oracle),
         cmocka_unit_test(test_16_bit_gates_equal_the_oracle),
+        cmocka_unit_test(test_rounded_activations_equal_the_oracle),
         cmocka_unit_test(test_fp32_gates_equal_the_oracle),
         cmocka_unit_test(test_alphas_equal_the_oracle),
         cmocka_unit_test(test_specials),

@@ -29,7 +29,7 @@ LAW = [
     ("src/arith/lane_cuda.h", ["src/arith/*"], LEAF | {"cfloat", "cstdint"}),
     ("src/arith/*", ["src/arith/*"], LEAF),
     ("src/core/*", [PUBLIC, "src/lists.h", "src/core/*"], None),
-    ("src/cpu/rows*", KERNELS, LEAF),
+    ("src/cpu/rows*", KERNELS + ["src/core/cpu_detect.h"], LEAF | {"stdatomic.h"}),
     ("src/cpu/*.inc", KERNELS, LEAF),
     ("src/cpu/*", KERNELS, None),
     ("src/cuda/*", KERNELS + ["src/cuda/*", "src/core/text.h"], None),
