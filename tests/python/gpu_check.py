@@ -270,6 +270,40 @@ def strides():
     return f"{same(codes, torch.ops.epiq.quantize(real.cpu(), format='e4m3')[0], 'side stream')} bytes"
 
 
+def other_device():
+    """Case S99: all tensors on cuda:1 while cuda:0 is current, on cuda:1's own stream and on a side stream of it."""
+    x, r = torch.randn(64, 4096).bfloat16(), torch.randn(64, 4096).bfloat16()
+    w, scale = torch.randn(4096).bfloat16(), torch.tensor([0.02])
+    tensors = [tensor.to("cuda:1") for tensor in (x, r, w, scale)]
+
+    def calls(x, r, w, scale):
+        a = torch.ops.epiq.act_mul(x, format="e4m3", scale=scale)
+        n = torch.ops.epiq.rms_norm(x, w, 1e-6, residual=r, format="mxfp8", new_residual=True)
+        d = torch.ops.epiq.quantize(x, format="e4m3", grain="tensor")
+        return a[0], n[0], n[1], n[4], d[0], d[1]
+
+    compared, wanted = 0, calls(x, r, w, scale)
+    for stream in (torch.cuda.default_stream(1), torch.cuda.Stream(1)):
+        with torch.cuda.stream(stream):
+            torch.cuda.set_device(0)
+            found = calls(*tensors)
+            assert torch.cuda.current_device() == 0
+        torch.cuda.synchronize(1)
+        compared += sum(same(one, other, "cuda:1") for one, other in zip(found, wanted))
+    torch.cuda.set_device(0)
+    try:
+        torch.ops.epiq.act_mul(tensors[0], format="e4m3", scale=scale.to("cuda:0"))
+    except ValueError as refusal:
+        return f"{compared} bytes, 0 differing; a scale elsewhere: {refusal}"
+    raise AssertionError("a scale on another device was taken")
+
+
+if torch.cuda.device_count() > 1:
+    check("another device than the current one")(other_device)
+else:
+    print("left out: another device than the current one (needs two GPUs)")
+
+
 @check("graph capture, replay with changed inputs and scales")
 def graphs():
     x, r = torch.randn(64, 4096, device="cuda").bfloat16(), torch.randn(64, 4096, device="cuda").bfloat16()
