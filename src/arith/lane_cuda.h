@@ -397,33 +397,18 @@ AR_FN uint32_t cuda_f16x2(vf low, vf high)
     return r;
 }
 
-/* RN(x + y), RN(x * y) of two pairs in 16 bits; NaN becomes 0x7fff. A float has twice their digits and two at least,
- * so that its sums and products, rounded once more, are these. The self-test compares all. */
-AR_FN uint32_t cuda_bf16x2_add(uint32_t x, uint32_t y)
+/* RN(x * y + z) of pairs in 16 bits; NaN becomes 0x7fff. */
+AR_FN uint32_t cuda_bf16x2_fma(uint32_t x, uint32_t y, uint32_t z)
 {
     uint32_t r;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(0x3f803f80u), "r"(y));
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z));
     return r;
 }
 
-AR_FN uint32_t cuda_bf16x2_mul(uint32_t x, uint32_t y)
+AR_FN uint32_t cuda_f16x2_fma(uint32_t x, uint32_t y, uint32_t z)
 {
     uint32_t r;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(0x80008000u));
-    return r;
-}
-
-AR_FN uint32_t cuda_f16x2_add(uint32_t x, uint32_t y)
-{
-    uint32_t r;
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(0x3c003c00u), "r"(y));
-    return r;
-}
-
-AR_FN uint32_t cuda_f16x2_mul(uint32_t x, uint32_t y)
-{
-    uint32_t r;
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(0x80008000u));
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z));
     return r;
 }
 
