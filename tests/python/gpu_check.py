@@ -130,12 +130,14 @@ if "--jax" in sys.argv:
 
 import test_python_torch as cpu  # noqa: E402
 import torch  # noqa: E402
-from torch.library import opcheck  # noqa: E402
+from torch import library as torch_ops  # noqa: E402
 
 import epiq  # noqa: E402
 import epiq.torch  # noqa: E402
+from epiq import library_path  # noqa: E402
 
 E4M3 = torch.float8_e4m3fn
+opcheck = torch_ops.opcheck
 counts = {"passed": 0, "failed": 0}
 
 
@@ -404,7 +406,7 @@ if here("tvm_ffi"):
     def tvm():
         import tvm_ffi
 
-        module = tvm_ffi.load_module(str(epiq.library_path()))
+        module = tvm_ffi.load_module(str(library_path()))
         x, gs = torch.zeros(130, 512, device="cuda").bfloat16(), torch.tensor([3.0], device="cuda")
         real = torch.randn_like(x)
         q = torch.empty(130, 256, dtype=torch.uint8, device="cuda")
@@ -581,7 +583,7 @@ def overhead():
     if here("tvm_ffi"):
         import tvm_ffi
 
-        function = tvm_ffi.load_module(str(epiq.library_path())).epiq_act_mul
+        function = tvm_ffi.load_module(str(library_path())).epiq_act_mul
         calls["tvm-ffi epiq_act_mul"] = lambda: function(x, None, scale, None, None, None, out, None, None, None,
                                                          "format=e4m3")
     if here("flashinfer"):

@@ -15,13 +15,14 @@ import numpy as np
 import numpy_oracle as oracle
 import torch
 import torch.nn.functional as F
-from torch.library import opcheck
+from torch import library as torch_ops
 
 import epiq
 import epiq.torch
 from epiq.compat import vllm
 
 E4M3 = torch.float8_e4m3fn
+opcheck = torch_ops.opcheck
 
 
 def tensors(seed, rows, cols, dtype="bf16"):

@@ -14,13 +14,14 @@ import numpy_oracle as oracle
 import tvm_ffi
 
 import epiq
+from epiq import library_path
 
 try:
     import torch
 except ImportError:
     torch = None
 
-module = tvm_ffi.load_module(str(epiq.library_path()))
+module = tvm_ffi.load_module(str(library_path()))
 
 
 class NumPy(unittest.TestCase):

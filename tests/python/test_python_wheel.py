@@ -50,7 +50,7 @@ def main():
         made = time.monotonic()
         run(python, "-m", "pip", "install", "--quiet", "--no-index", str(source), cwd=work, env=environment)
         found = run(python, "-c",
-                    "import epiq; print(epiq.info()); print(epiq.library_path()); print(epiq.cmake_dir())",
+                    "from epiq import *; print(info()); print(library_path()); print(cmake_dir())",
                     cwd=work, env=environment).splitlines()
         took = time.monotonic() - start
         print(f"{took:.0f} s from nothing to epiq.info(), {made - start:.0f} s of it for the environment")
